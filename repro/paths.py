@@ -1,0 +1,50 @@
+"""Every path on disk, in one place."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent
+_BUNDLED = PACKAGE / "bundled"  # what the wheel carries of the top-level folders
+_TREE = PACKAGE.parent
+
+
+def recipes() -> Path:
+    """Folder of the recipes: the tree's own, or the copy inside an installed wheel."""
+    return _BUNDLED / "recipes" if (_BUNDLED / "recipes").is_dir() else _TREE / "recipes"
+
+
+def published() -> Path:
+    """The papers' numbers with their sources."""
+    return recipes() / "published.yaml"
+
+
+def reference() -> Path:
+    """The committed reference runs."""
+    return _BUNDLED / "reference" if (_BUNDLED / "reference").is_dir() else _TREE / "results" / "reference"
+
+
+def runs() -> Path:
+    """Default folder of the user's own runs."""
+    return Path("results") / "runs"
+
+
+def figures() -> Path:
+    """Default folder of the figures."""
+    return Path("results") / "figures"
+
+
+def data_root() -> Path:
+    """Folder that holds downloaded data sets (REPRO_DATA, else ./data)."""
+    return Path(os.environ.get("REPRO_DATA", "data"))
+
+
+def seed_folder(out: Path, recipe: str, run_hash: str, seed: int) -> Path:
+    """`<out>/<recipe>/<hash>/seed-<s>`: one run."""
+    return out / recipe / run_hash / f"seed-{seed}"
+
+
+def costs(out: Path) -> Path:
+    """Measured layer times of this machine, from which blocks are cut."""
+    return out / ".costs"

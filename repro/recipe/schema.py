@@ -1,0 +1,153 @@
+"""What a run is: frozen, strict models of every setting that a recipe may give."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, field_validator, model_validator
+
+from repro.methods import Method, parse_method
+
+PositiveInt = Annotated[int, Field(ge=1, strict=True)]
+Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
+NonNegative = Annotated[float, Field(ge=0.0)]
+
+DATA_SETS = ("digits", "fashion-mnist", "cifar10", "cifar100", "imagenet", "synthetic", "colours")
+ESTIMATORS = ("full", "zero", "random", "top1", "sampled", "shared-topk")
+SCHEDULES = ("s1", "s2", "s3", "early", "all", "measured", "alternate")
+KERNELS = ("auto", "reference", "cpu", "cupy", "torch")
+
+
+class Spec(BaseModel):
+    """Base of all settings: immutable, unknown keys refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class ModelSpec(Spec):
+    """A network by name, with the options that its builder accepts."""
+
+    name: str
+    batch_norm: bool = True
+    dropout: Fraction = 0.0
+
+
+class DataSpec(Spec):
+    """A data set, how much of it is used, and how it is cut into batches."""
+
+    name: Literal["digits", "fashion-mnist", "cifar10", "cifar100", "imagenet", "synthetic", "colours"]
+    batch_size: PositiveInt = 128
+    test_batch_size: PositiveInt = 256
+    image_size: PositiveInt | None = None  # pixels a side after resizing; None keeps the set's own size
+    train_limit: PositiveInt | None = None  # first n samples of a seeded, class-balanced order; None = all
+    test_limit: PositiveInt | None = None
+    augment: Literal["none", "crop-flip", "crop"] = "none"
+    crop_padding: Annotated[int, Field(ge=0, strict=True)] = 4
+    last_batch: Literal["keep", "drop"] = "keep"
+    seed: Annotated[int, Field(ge=0, strict=True)] | None = None  # order and augmentation; None = run's seed
+    channels: PositiveInt = 3  # synthetic only
+    classes: Annotated[int, Field(ge=2, strict=True)] = 10  # synthetic only
+    bad_label: Annotated[int, Field(ge=0, strict=True)] | None = None  # colours only: break this sample
+    skip_corrupt: bool = False  # imagenet only
+    num_workers: Annotated[int, Field(ge=0, strict=True)] = 0  # imagenet only; changes no number
+    path: str | None = None  # folder of the files; None = the data root; changes no number
+
+
+class OptimizerSpec(Spec):
+    """SGD with an optional momentum and step decays; the schedule counts a block's own updates."""
+
+    name: Literal["sgd"] = "sgd"
+    lr: NonNegative = 0.1
+    momentum: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
+    nesterov: bool = False
+    weight_decay: NonNegative = 0.0
+    weight_decay_layers: tuple[str, ...] | None = None  # layers that decay; None = all
+    milestones: tuple[PositiveInt, ...] = ()  # epochs after which lr is multiplied by `decay`
+    decay: Annotated[float, Field(gt=0.0, le=1.0)] = 0.1
+
+    @model_validator(mode="after")
+    def _check(self) -> OptimizerSpec:
+        if self.nesterov and self.momentum == 0.0:
+            raise ValueError("nesterov needs momentum > 0")
+        if list(self.milestones) != sorted(set(self.milestones)):
+            raise ValueError(f"milestones must increase, got {list(self.milestones)}")
+        return self
+
+
+class GradientRule(Spec):
+    """Where an estimator applies: slices "start:stop:step" over convolutions (from 1), batches, epochs (from 0)."""
+
+    layers: str | tuple[str | int, ...] = ":"
+    batches: str = ":"
+    epochs: str = ":"
+    estimator: Literal["full", "zero", "random", "top1", "sampled", "shared-topk"] | None = None
+
+
+class GradientSpec(Spec):
+    """How filter gradients are estimated, and on which (layer, batch)."""
+
+    estimator: Literal["full", "zero", "random", "top1", "sampled", "shared-topk"] = "full"
+    scale: Literal["natural", "paper"] = "natural"
+    schedule: (
+        Literal["s1", "s2", "s3", "early", "all", "measured", "alternate"] | tuple[GradientRule, ...]
+    ) = "all"
+    kernel: Literal["auto", "reference", "cpu", "cupy", "torch"] = "auto"
+    samples: PositiveInt = 4  # pixels per sample for `sampled` and `shared-topk`
+
+
+class StragglerSpec(Spec):
+    """Random delays: before a batch, with `probability`, a block sleeps `delay` x its median compute time."""
+
+    probability: Fraction = 0.0
+    delay: NonNegative = 0.0
+
+
+class RuntimeSpec(Spec):
+    """How a run is carried out; nothing here changes a number, so the hash leaves it out."""
+
+    threads: PositiveInt | None = None  # per block; None = max(1, cores // blocks)
+    port: Annotated[int, Field(ge=0, le=65535, strict=True)] = 0  # rendezvous; 0 = any free port
+    checkpoint_every: Annotated[int, Field(ge=0, strict=True)] = 1  # epochs; 0 = never
+    two_streams: bool = True  # CUDA: the recompute and the next forward may overlap
+
+
+class Recipe(Spec):
+    """One experiment, complete: every value that takes part in a run."""
+
+    name: str
+    group: Literal["dsp", "gradient-approximation"]
+    reproduces: str
+    experiment: Literal["train", "straggler", "gradient-gap", "bias"] = "train"
+    profile: str = "paper"
+    model: ModelSpec
+    data: DataSpec
+    method: SerializeAsAny[Method]
+    blocks: PositiveInt = 1
+    cut: Literal["measured", "estimated"] | tuple[PositiveInt, ...] = "measured"
+    optimizer: OptimizerSpec = OptimizerSpec()
+    epochs: PositiveInt = 1
+    max_steps: PositiveInt | None = None
+    evaluate_every: PositiveInt = 1  # epochs
+    norm_statistics: Literal["recompute", "forward", "both"] = "recompute"
+    deterministic: bool = True
+    gradient: GradientSpec = GradientSpec()
+    straggler: StragglerSpec = StragglerSpec()
+    runtime: RuntimeSpec = RuntimeSpec()
+
+    @field_validator("method", mode="before")
+    @classmethod
+    def _method(cls, value: Any) -> Method:
+        return parse_method(value)
+
+    @model_validator(mode="after")
+    def _check(self) -> Recipe:
+        if isinstance(self.cut, tuple):
+            if len(self.cut) != self.blocks - 1:
+                raise ValueError(
+                    f"cut = {list(self.cut)} makes {len(self.cut) + 1} blocks, but blocks = {self.blocks}: "
+                    f"give {self.blocks - 1} cuts (the index of each later block's first layer)"
+                )
+            if list(self.cut) != sorted(set(self.cut)):
+                raise ValueError(f"cut must increase, got {list(self.cut)}")
+        self.method.check(self.blocks, self.data.batch_size)
+        return self
