@@ -1,0 +1,86 @@
+"""The training methods: settings and schedules, one file each, found by name.
+
+A user's own method needs no change here: give `method.name` as "path/to/file.py:Class", or register a class
+under the entry-point group "repro.methods" (docs/own-method.md).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from repro.errors import nearest
+from repro.methods.base import Method
+from repro.methods.bp import BP
+from repro.methods.ddg import DDG
+from repro.methods.dni import DNI
+from repro.methods.dsp import DSP
+from repro.methods.fdg import FDG
+from repro.methods.fr import FR
+from repro.methods.gpipe import GPipe
+
+BUILT_IN: dict[str, type[Method]] = {
+    "bp": BP,
+    "ddg": DDG,
+    "dni": DNI,
+    "dsp": DSP,
+    "fdg": FDG,
+    "fr": FR,
+    "gpipe": GPipe,
+}
+ENTRY_POINTS = "repro.methods"
+
+__all__ = ["BUILT_IN", "Method", "find_method", "parse_method"]
+
+
+def find_method(name: str) -> type[Method]:
+    """Return the class of a method by name, entry point or "file.py:Class"; ValueError lists the names."""
+    if name in BUILT_IN:
+        return BUILT_IN[name]
+    if ":" in name:
+        return _from_file(name)
+    plugins = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+    if name in plugins:
+        return _checked(plugins[name].load(), name)
+    names = [*BUILT_IN, *plugins]
+    raise ValueError(
+        f"unknown method '{name}'.{nearest(name, names)} Allowed: {', '.join(names)}, or path/to/file.py:Class"
+    )
+
+
+def parse_method(value: Any) -> Method:
+    """Turn a name or a mapping with `name` and settings into the method that it describes."""
+    if isinstance(value, Method):
+        return value
+    if isinstance(value, str):
+        value = {"name": value}
+    if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
+        raise ValueError(f"method needs a name, one of: {', '.join(BUILT_IN)}")
+    return find_method(value["name"]).model_validate(dict(value))
+
+
+def _from_file(name: str) -> type[Method]:
+    path, _, attribute = name.rpartition(":")
+    file = Path(path).expanduser()
+    if not file.is_file():
+        raise ValueError(f"method '{name}': there is no file {path}")
+    module_name = f"repro_method_{file.stem}"
+    module = sys.modules.get(module_name)
+    if module is None or getattr(module, "__file__", None) != str(file.resolve()):
+        spec = importlib.util.spec_from_file_location(module_name, file.resolve())
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[module_name] = module
+        spec.loader.exec_module(module)
+    return _checked(getattr(module, attribute, None), name)
+
+
+def _checked(found: Any, name: str) -> type[Method]:
+    if not (isinstance(found, type) and issubclass(found, Method)):
+        raise ValueError(f"method '{name}' is not a subclass of repro.methods.Method")
+    return found

@@ -1,0 +1,31 @@
+"""What a run is: schema, loading with overrides and profiles, and identity (hash); no torch."""
+
+from repro.recipe.identity import run_hash
+from repro.recipe.load import Entry, catalogue, load, parse_overrides, validate
+from repro.recipe.schema import (
+    DataSpec,
+    GradientRule,
+    GradientSpec,
+    ModelSpec,
+    OptimizerSpec,
+    Recipe,
+    RuntimeSpec,
+    StragglerSpec,
+)
+
+__all__ = [
+    "DataSpec",
+    "Entry",
+    "GradientRule",
+    "GradientSpec",
+    "ModelSpec",
+    "OptimizerSpec",
+    "Recipe",
+    "RuntimeSpec",
+    "StragglerSpec",
+    "catalogue",
+    "load",
+    "parse_overrides",
+    "run_hash",
+    "validate",
+]

@@ -1,0 +1,72 @@
+"""Builds a `Recipe` from a mapping and turns what pydantic objects to into one plain sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from repro.errors import UserError, nearest
+from repro.methods import find_method, parse_method
+from repro.recipe.schema import Recipe
+
+
+def build(raw: Mapping[str, Any]) -> Recipe:
+    """Validate `raw`; raises UserError naming the first wrong field, its value and what is allowed."""
+    values = dict(raw)
+    method: type[BaseModel] | None = None
+    try:
+        if "method" in values:
+            given = values["method"]
+            name = given.get("name") if isinstance(given, Mapping) else given
+            method = find_method(name) if isinstance(name, str) else None
+            values["method"] = parse_method(given)
+    except ValidationError as error:
+        raise UserError(_sentence(error, "method.", method)) from None
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    try:
+        recipe = Recipe.model_validate(values)
+    except ValidationError as error:
+        raise UserError(_sentence(error, "", Recipe)) from None
+    return recipe.model_copy(update={"method": recipe.method.resolve(recipe.blocks)})
+
+
+def _sentence(error: ValidationError, prefix: str, model: type[BaseModel] | None) -> str:
+    first = error.errors()[0]
+    place = [str(part) for part in first["loc"] if not _is_tag(part)]
+    field = prefix + ".".join(place)
+    kind, value = first["type"], first.get("input")
+    if kind == "extra_forbidden":
+        known = _fields(model, place[:-1])
+        allowed = f" Allowed: {', '.join(known)}" if known else ""
+        return f"unknown setting '{field}'.{nearest(place[-1], known)}{allowed}"
+    if kind == "missing":
+        return f"setting '{field}' is missing"
+    if kind == "value_error":
+        message = first["msg"].removeprefix("Value error, ")
+        return f"{field}: {message}" if field else message
+    close = ""
+    if kind == "literal_error":
+        close = nearest(
+            str(value), [w.strip(" '") for w in first["ctx"]["expected"].replace(" or ", ",").split(",")]
+        )
+    message = first["msg"][0].lower() + first["msg"][1:]
+    return f"{field} = {value!r}: {message}.{close}"
+
+
+def _is_tag(part: Any) -> bool:
+    # Pydantic names the branch of a union in the location; users know only field names and indices.
+    return isinstance(part, str) and ("[" in part or part == "str")
+
+
+def _fields(model: type[BaseModel] | None, place: list[str]) -> list[str]:
+    """Names of the settings under `place`."""
+    for part in place:
+        if model is None or part not in model.model_fields:
+            return []
+        annotation = model.model_fields[part].annotation
+        options = [annotation, *get_args(annotation)]
+        model = next((o for o in options if isinstance(o, type) and issubclass(o, BaseModel)), None)
+    return list(model.model_fields) if model else []

@@ -1,0 +1,208 @@
+"""A run on disk: recipe.yaml, env.json, metrics.jsonl and, written last, result.json."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+COMPLETE = "complete"
+STATUSES = (COMPLETE, "failed", "diverged", "interrupted")
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace `path` by `text` in one step: a reader sees the old file or the new one, whole.
+
+    Raises OSError (a full disk, no permission), leaving the old file as it was.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def to_json(value: Any, indent: int | None = None) -> str:
+    """JSON with full float precision; a number that is not finite becomes the text "nan", "inf" or "-inf"."""
+    return json.dumps(_finite(value), indent=indent, sort_keys=indent is not None, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(k): _finite(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(v) for v in value]
+    return value
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """Read a metrics file; an incomplete last line is dropped with a warning, it is what a kill leaves."""
+    rows: list[dict[str, Any]] = []
+    if not path.is_file():
+        return rows
+    data = path.read_bytes()
+    lines = data.split(b"\n")
+    for number, line in enumerate(lines):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError:
+            row = None
+        if not isinstance(row, dict) or number == len(lines) - 1:  # the last piece has no newline behind it
+            warnings.warn(f"{path}: line {number + 1} is incomplete and left out", stacklevel=2)
+            continue
+        rows.append(row)
+    return rows
+
+
+@dataclass
+class RunFolder:
+    """One seed of one recipe under one hash: `<out>/<recipe>/<hash>/seed-<s>/`."""
+
+    path: Path
+
+    @property
+    def metrics(self) -> Path:
+        """One JSON object a line: steps and epochs."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def result(self) -> Path:
+        """The completion record."""
+        return self.path / "result.json"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the process that runs this seed."""
+        return self.path / ".lock"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Consistent states of all blocks."""
+        return self.path / "checkpoints"
+
+    def read_result(self) -> dict[str, Any] | None:
+        """The result, or None where there is none or it cannot be read."""
+        try:
+            found = json.loads(self.result.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return found if isinstance(found, dict) and found.get("status") in STATUSES else None
+
+    def finished(self) -> bool:
+        """Whether the run is complete and its metrics hold what the result says."""
+        result = self.read_result()
+        if result is None or result["status"] != COMPLETE:
+            return False
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            rows = read_metrics(self.metrics)
+        steps = sum(row.get("kind") == "step" for row in rows)
+        return steps == result.get("num_steps")
+
+    def write_recipe(self, recipe: Mapping[str, Any]) -> None:
+        """Store the resolved recipe."""
+        write_atomically(self.path / "recipe.yaml", yaml.safe_dump(dict(recipe), sort_keys=False))
+
+    def write_environment(self, environment: Mapping[str, Any]) -> None:
+        """Store versions, devices, threads, git commit and command line."""
+        write_atomically(self.path / "env.json", to_json(environment, indent=1) + "\n")
+
+    def write_result(self, result: Mapping[str, Any]) -> None:
+        """Store the completion record; the last thing that a run writes."""
+        write_atomically(self.result, to_json(result, indent=1) + "\n")
+
+    def cut_metrics(self, steps: int, epochs: int) -> None:
+        """Drop all rows at or beyond batch `steps` and epoch `epochs`: where a resumed run goes on."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            rows = read_metrics(self.metrics)
+        kept = [
+            row
+            for row in rows
+            if (row.get("kind") == "step" and row["step"] < steps)
+            or (row.get("kind") == "epoch" and row["epoch"] < epochs)
+        ]
+        write_atomically(self.metrics, "".join(to_json(row) + "\n" for row in kept))
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run as reports read it: its result, recipe, environment and (on demand) metrics."""
+
+    folder: RunFolder
+    recipe_name: str
+    hash: str
+    seed: int
+    recipe: dict[str, Any]
+    environment: dict[str, Any]
+    result: dict[str, Any] | None  # None: no readable result, the run did not finish
+    note: str = ""
+    _rows: list[list[dict[str, Any]]] = field(default_factory=list, compare=False, repr=False)
+
+    @property
+    def status(self) -> str:
+        """complete, failed, diverged, interrupted, or unfinished."""
+        return "unfinished" if self.result is None else str(self.result["status"])
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """All rows of the metrics file, read once."""
+        if not self._rows:
+            self._rows.append(read_metrics(self.folder.metrics))
+        return self._rows[0]
+
+    def epochs(self) -> list[dict[str, Any]]:
+        """Rows of kind epoch in order."""
+        return sorted((r for r in self.metrics() if r.get("kind") == "epoch"), key=lambda r: r["epoch"])
+
+
+def read_runs(root: Path) -> list[StoredRun]:
+    """All runs under `root` in a stable order (recipe, hash, seed), whatever the order they were made in.
+
+    A folder whose name or recipe does not match what it holds (a copy under another name) is left out.
+    """
+    return sorted(_scan(root), key=lambda r: (r.recipe_name, r.hash, r.seed))
+
+
+def _scan(root: Path) -> Iterator[StoredRun]:
+    for path in root.glob("*/*/seed-*"):
+        digits = path.name.removeprefix("seed-")
+        if not path.is_dir() or not digits.isdigit() or str(int(digits)) != digits:
+            continue
+        folder = RunFolder(path)
+        recipe: dict[str, Any] = {}
+        environment: dict[str, Any] = {}
+        with contextlib.suppress(OSError, ValueError, yaml.YAMLError):
+            recipe = yaml.load(
+                (path / "recipe.yaml").read_text(encoding="utf-8"),
+                Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader),
+            )
+            environment = json.loads((path / "env.json").read_text(encoding="utf-8"))
+        if not isinstance(recipe, dict) or not recipe:
+            continue
+        result, note = folder.read_result(), ""
+        if result is not None:
+            identity = (result.get("recipe"), result.get("hash"), result.get("seed"))
+            if identity != (path.parent.parent.name, path.parent.name, int(digits)):
+                continue  # a copy under another name: it counts once, where it was made
+            if result["status"] == COMPLETE and not folder.finished():
+                result, note = None, "metrics.jsonl does not hold the steps that result.json names"
+        yield StoredRun(
+            folder, path.parent.parent.name, path.parent.name, int(digits), recipe, environment, result, note
+        )
