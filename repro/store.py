@@ -114,7 +114,7 @@ class RunFolder:
             warnings.simplefilter("ignore")
             rows = read_metrics(self.metrics)
         steps = sum(row.get("kind") == "step" for row in rows)
-        return steps == result.get("num_steps")
+        return bool(steps == result.get("num_steps"))
 
     def write_recipe(self, recipe: Mapping[str, Any]) -> None:
         """Store the resolved recipe."""

@@ -22,6 +22,4 @@ class BP(Method):
     def schedule(self, blocks: int, num_batches: int, evaluations: Mapping[int, int]) -> Schedule:
         """All queues are empty and nothing is stale: each block waits for its neighbours."""
         zeros = (0,) * blocks
-        return decoupled(
-            num_batches=num_batches, m=zeros, p=zeros, q=zeros, recompute=False, evaluations=evaluations
-        )
+        return decoupled(num_batches=num_batches, m=zeros, p=zeros, q=zeros, recompute=False, evaluations=evaluations)

@@ -113,9 +113,7 @@ def _find(name: str) -> Path:
         return path
     files = _files()
     if name not in files:
-        raise UserError(
-            f"unknown recipe '{name}'.{nearest(name, files)} `repro list` shows all {len(files)} recipes."
-        )
+        raise UserError(f"unknown recipe '{name}'.{nearest(name, files)} `repro list` shows all {len(files)} recipes.")
     return files[name]
 
 
@@ -134,7 +132,8 @@ def _resolve(path: Path) -> dict[str, Any]:
 def _read(path: Path) -> dict[str, Any]:
     try:
         stat = path.stat()
-        return _copy(_parse(str(path), stat.st_mtime_ns))
+        raw: dict[str, Any] = _copy(_parse(str(path), stat.st_mtime_ns))
+        return raw
     except yaml.YAMLError as error:
         raise UserError(f"{path} is not valid YAML: {error}") from None
     except (OSError, UnicodeDecodeError) as error:

@@ -88,9 +88,7 @@ class GradientSpec(Spec):
 
     estimator: Literal["full", "zero", "random", "top1", "sampled", "shared-topk"] = "full"
     scale: Literal["natural", "paper"] = "natural"
-    schedule: (
-        Literal["s1", "s2", "s3", "early", "all", "measured", "alternate"] | tuple[GradientRule, ...]
-    ) = "all"
+    schedule: Literal["s1", "s2", "s3", "early", "all", "measured", "alternate"] | tuple[GradientRule, ...] = "all"
     kernel: Literal["auto", "reference", "cpu", "cupy", "torch"] = "auto"
     samples: PositiveInt = 4  # pixels per sample for `sampled` and `shared-topk`
 
