@@ -1,0 +1,126 @@
+"""`repro plan` and `repro run --dry-run`: the cut, the schedule as a timeline, predicted times."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from repro import paths
+from repro.commands.resolve import choose_device, choose_recipe
+from repro.recipe import Recipe
+from repro.schedule import Action, Kind, Schedule, simulate
+
+_SHADES = {Kind.FORWARD: "F", Kind.RECOMPUTE: "R", Kind.BACKWARD: "B", Kind.UPDATE: "U", Kind.MODULE: "M"}
+
+
+def describe_plans(recipes: Sequence[Recipe], seeds: Sequence[int], out: Path, device: str) -> None:
+    """Print what `repro run` would do; runs and writes nothing."""
+    import tempfile
+
+    from repro.pipeline.plan import make_plan
+
+    for recipe in recipes:
+        with tempfile.TemporaryDirectory() as folder:
+            plan = make_plan(recipe, device, Path(folder), measure=False)
+        where = paths.seed_folder(out, recipe.name, "<hash>", seeds[0]).parent
+        print(f"{recipe.name} (profile {recipe.profile})")
+        print(f"  method   {recipe.method.label(plan.blocks)}, {plan.blocks} block(s) on {', '.join(plan.devices)}")
+        print(f"  model    {recipe.model.name}, {len(plan.names)} layers, cut {recipe.cut}")
+        print(f"  data     {plan.data_identity}")
+        print(f"  batches  {plan.num_batches} of {recipe.data.batch_size}, {plan.steps_per_epoch} an epoch")
+        print(f"  seeds    {', '.join(map(str, seeds))} -> {where}/seed-<s>")
+
+
+def show_plan(
+    name: str, blocks: int | None, profile: str | None, settings: Sequence[str], device: str, as_json: bool
+) -> None:
+    """Measure the layers and print the plan."""
+    from repro.pipeline.machine import environment
+    from repro.pipeline.plan import bound, make_plan
+
+    extra = [] if blocks is None else [f"blocks={blocks}"]
+    device = choose_device(device)
+    recipe = choose_recipe(name, profile, [*settings, *extra], device)
+    plan = make_plan(recipe, device, paths.costs(paths.runs()), measure=True)
+    assert plan.costs is not None
+    base = recipe.model_copy(update={"method": _bp()})
+    schedule = plan.schedule()
+    rows = []
+    for k, (low, high) in enumerate(plan.layer_spans):
+        layers = plan.costs[low:high]
+        forward, backward = sum(c.forward for c in layers), sum(c.backward for c in layers)
+        rows.append(
+            {
+                "block": k,
+                "device": plan.devices[k],
+                "first_layer": plan.names[low],
+                "last_layer": plan.names[high - 1],
+                "layers": high - low,
+                "staleness": schedule.staleness[k],
+                "recompute": schedule.recompute[k],
+                "forward_seconds": forward,
+                "backward_seconds": backward,
+                "busy_seconds": forward * (2 if schedule.recompute[k] else 1) + backward,
+            }
+        )
+    period = bound(plan, plan.costs)
+    alone = sum(c.forward + c.backward for c in plan.costs)
+    summary = {
+        "recipe": recipe.name,
+        "method": recipe.method.label(plan.blocks),
+        "seconds_per_batch": period,
+        "bp_seconds_per_batch": alone,
+        "speedup_bound": alone / period,
+        "oversubscribed": plan.oversubscribed,
+        "baseline": base.method.label(plan.blocks),
+    }
+    if as_json:
+        print(json.dumps({"rows": rows, "summary": summary, "environment": environment()}, indent=1))
+        return
+    print(f"{recipe.name}: {summary['method']}, {recipe.model.name}, batch {recipe.data.batch_size}")
+    print("block  layers                                m  recompute  forward ms  backward ms  busy ms")
+    for row in rows:
+        span = f"{row['first_layer']} .. {row['last_layer']} ({row['layers']})"
+        print(
+            f"{row['block']:>5}  {span:<36}  {row['staleness']:>1}  {'yes' if row['recompute'] else 'no':>9}  "
+            f"{1e3 * row['forward_seconds']:>10.2f}  {1e3 * row['backward_seconds']:>11.2f}  {1e3 * row['busy_seconds']:>7.2f}"
+        )
+    print(f"\npredicted {1e3 * period:.2f} ms a batch; BP {1e3 * alone:.2f} ms; bound of the speed-up {alone / period:.2f}")
+    if plan.oversubscribed:
+        print("more blocks than devices or cores here: the prediction is for one device a block")
+    print("\n" + draw(recipe.method.schedule(plan.blocks, 2 * max(schedule.staleness) + 6, {}), _durations(rows)))
+
+
+def draw(schedule: Schedule, duration: Any, width: int = 100) -> str:
+    """The schedule as a timeline of letters, one line a block; dots are waits."""
+    timeline = simulate(schedule, duration)
+    scale = width / timeline.end if timeline.end else 0.0
+    lines = []
+    for k in range(schedule.num_blocks):
+        cells = ["."] * width
+        for span in timeline.of(k):
+            low, high = int(span.start * scale), max(int(span.start * scale) + 1, int(span.end * scale))
+            if span.action.kind is Kind.UPDATE:
+                continue
+            for i in range(low, min(high, width)):
+                cells[i] = _SHADES.get(span.action.kind, "?")
+        lines.append(f"block {k}  " + "".join(cells))
+    return "\n".join(lines)
+
+
+def _durations(rows: Sequence[dict[str, Any]]) -> Any:
+    def duration(block: int, action: Action) -> float:
+        row = rows[block]
+        if action.kind in (Kind.FORWARD, Kind.RECOMPUTE):
+            return float(row["forward_seconds"])
+        return float(row["backward_seconds"]) if action.kind is Kind.BACKWARD else 0.0
+
+    return duration
+
+
+def _bp() -> Any:
+    from repro.methods import parse_method
+
+    return parse_method("bp")

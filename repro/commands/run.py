@@ -1,0 +1,57 @@
+"""`repro run`: recipes over seeds, with one summary at the end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from repro import paths
+from repro.commands.resolve import choose_device, choose_recipe, choose_seeds
+
+
+def run_recipes(
+    names: Sequence[str],
+    seeds: int | None,
+    seed_list: str | None,
+    profile: str | None,
+    settings: Sequence[str],
+    out: Path | None,
+    device: str,
+    dry_run: bool,
+    fail_fast: bool,
+    fresh: bool,
+) -> int:
+    """Resolve everything, then run; returns the exit code (the first failure's, 130 or 143 if interrupted)."""
+    chosen_seeds = choose_seeds(seeds, seed_list)
+    recipes = [choose_recipe(name, profile, settings, "cpu" if device == "cpu" else "cuda") for name in names]
+    device = choose_device(device)
+
+    from repro.progress import progress_for_terminal
+    from repro.runner import Terminated, orderly_end, plan_runs, run_all
+
+    folder = out or paths.runs()
+    if dry_run:
+        from repro.commands.plan import describe_plans
+
+        describe_plans(recipes, chosen_seeds, folder, device)
+        return 0
+    with orderly_end():
+        progress = None
+        try:
+            plans = plan_runs(recipes, folder, device)
+            progress = progress_for_terminal()
+            outcomes = run_all(plans, chosen_seeds, folder, progress, fail_fast=fail_fast, fresh=fresh)
+        except KeyboardInterrupt:
+            return 130
+        except Terminated:
+            return 143
+        finally:
+            if progress is not None:
+                progress.close()
+    bad = [o for o in outcomes if o.exit_code]
+    done = len(outcomes) - len(bad)
+    print(f"{done} of {len(plans) * len(chosen_seeds)} seeds complete in {folder}", file=sys.stderr)
+    for outcome in bad:
+        print(f"{outcome.recipe} seed {outcome.seed}: {outcome.status}: {outcome.message}", file=sys.stderr)
+    return bad[0].exit_code if bad else 0

@@ -1,0 +1,30 @@
+"""`repro verify`: the K-process engine against the one-process oracle."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from repro.commands.resolve import choose_recipe
+
+GPU_TOLERANCE = 1e-4  # relative, of losses and weights; on CPU they must be equal bit for bit
+
+
+def verify_recipe(
+    name: str, profile: str | None, settings: Sequence[str], steps: int, seed: int, device: str
+) -> int:
+    """Run both for `steps` batches from the same seed; prints what was compared; 0 only if all is equal."""
+    from repro.errors import UserError
+    from repro.verification import compare
+
+    if steps < 1:
+        raise UserError(f"--steps {steps}: give a whole number >= 1")
+    recipe = choose_recipe(name, profile, [*settings, f"max_steps={steps}"], device)
+    print(f"{recipe.name}: engine with {recipe.blocks} processes against the oracle, seed {seed}", file=sys.stderr)
+    with tempfile.TemporaryDirectory(prefix="repro-verify-") as folder:
+        found = compare(recipe, seed, device, Path(folder))
+    for line in found.lines(GPU_TOLERANCE if device == "cuda" else 0.0):
+        print(line)
+    return 0 if found.holds(GPU_TOLERANCE if device == "cuda" else 0.0) else 1

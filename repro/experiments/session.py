@@ -1,0 +1,149 @@
+"""One seed of one plan while it runs: where its rows go and who hears of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any, TextIO
+
+from repro.pipeline.machine import cores, machine_name
+from repro.pipeline.plan import Plan
+from repro.progress import Progress
+from repro.store import RunFolder, to_json
+
+
+@dataclass
+class Session:
+    """Plan, seed and folder of a run, its metrics file and its progress."""
+
+    plan: Plan
+    seed: int
+    folder: RunFolder
+    progress: Progress
+    epochs: list[dict[str, Any]] = field(default_factory=list)
+    steps: int = 0
+    restarted: int = 0  # times the run went on from a checkpoint
+    earlier_seconds: float = 0.0  # training seconds before the checkpoint that the run went on from
+    pids: list[int] = field(default_factory=list)
+    _file: TextIO | None = None
+
+    def write(self, row: dict[str, Any]) -> None:
+        """Append a row to metrics.jsonl, at once."""
+        if self._file is None:
+            self._file = self.folder.metrics.open("a", encoding="utf-8")
+        self._file.write(to_json(row) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the metrics file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def step(self, batch: int, loss: float, samples: int) -> None:
+        """Record the loss of a batch."""
+        self.steps = batch + 1
+        self.write({"kind": "step", "step": batch, "loss": loss})
+        self.progress.step(batch, loss, samples)
+
+    def epoch(self, epoch: int, numbers: dict[str, float]) -> None:
+        """Record an evaluation."""
+        numbers = dict(numbers)
+        numbers["train_seconds"] += self.earlier_seconds
+        row = {"kind": "epoch", "epoch": epoch, **numbers}
+        self.epochs.append(row)
+        self.write(row)
+        self.progress.epoch(epoch, numbers)
+
+    def identity(self) -> dict[str, Any]:
+        """The fields of result.json that name the run."""
+        import torch
+
+        plan, recipe = self.plan, self.plan.recipe
+        device = torch.device(plan.devices[0])
+        return {
+            "recipe": recipe.name,
+            "hash": plan.hash,
+            "profile": recipe.profile,
+            "experiment": recipe.experiment,
+            "group": recipe.group,
+            "seed": self.seed,
+            "method": recipe.method.name,
+            "label": recipe.method.label(plan.blocks),
+            "model": recipe.model.name,
+            "blocks": plan.blocks,
+            "cut": list(plan.cut),
+            "device": device.type,
+            "machine": machine_name(device),
+            "cores": cores(),
+            "threads": plan.threads,
+            "data": recipe.data.name,
+            "batch_size": recipe.data.batch_size,
+            "num_steps": plan.num_batches,
+            "oversubscribed": plan.oversubscribed,
+        }
+
+    def accuracies(self) -> dict[str, Any]:
+        """Last and best test accuracy over the epochs recorded."""
+        found = [row["test_accuracy"] for row in self.epochs]
+        return {
+            "test_accuracy_last": found[-1] if found else None,
+            "test_accuracy_best": max(found) if found else None,
+            "test_loss_last": self.epochs[-1]["test_loss"] if self.epochs else None,
+            "train_loss_last": self.epochs[-1]["train_loss"] if self.epochs else None,
+        }
+
+
+def timings(summaries: list[dict[str, Any]], plan: Plan, samples: int) -> dict[str, Any]:
+    """Wall-clock, busy time and memory fields of result.json from the blocks' summaries."""
+    from repro.pipeline.memory import formula_bytes
+
+    last = summaries[-1]
+    seconds = max(s["end"] for s in summaries) - max(s["start"] for s in summaries) - last["evaluation_seconds"]
+    schedule = plan.schedule()
+    micro = plan.recipe.method.micro_batches(plan.recipe.data.batch_size)
+    batch = plan.recipe.data.batch_size
+    formulas = []
+    for k, (low, high) in enumerate(plan.layer_spans):
+        formulas.append(
+            formula_bytes(
+                staleness=schedule.staleness[k],
+                recompute=schedule.recompute[k],
+                micro_batches=micro,
+                output_queue=schedule.output_room[k] if k < plan.blocks - 1 else 0,
+                gradient_queue=schedule.gradient_room[k] if k > 0 else 0,
+                input_bytes=_bytes(batch, plan.shapes[low]),
+                output_bytes=_bytes(batch, plan.shapes[high]),
+                graph=_graph(plan, low, high, summaries[k], micro),
+                weights=summaries[k]["weights_bytes"],
+            )
+        )
+    return {
+        "updates": [s["updates"] for s in summaries],
+        "weight_change": [s["weight_change"] for s in summaries],
+        "train_seconds": seconds,
+        "seconds_per_batch": last["seconds_per_batch"],
+        "images_per_second": samples / seconds if seconds > 0 else None,
+        "busy_seconds": [s["busy_seconds"] for s in summaries],
+        "busy_seconds_total": [s["busy_seconds_total"] for s in summaries],
+        "peak_memory_bytes": [s["peak_memory_bytes"] for s in summaries],
+        "activation_bytes": [s["activation_bytes"] for s in summaries],
+        "static_bytes": [s["static_bytes"] for s in summaries],
+        "memory_formula_bytes": [f + s["static_bytes"] for f, s in zip(formulas, summaries, strict=True)],
+        "rss_bytes": [s["rss_bytes"] for s in summaries],
+        "typical_busy_seconds": median(s["busy_seconds"] for s in summaries),
+    }
+
+
+def _bytes(batch: int, shape: tuple[int, ...]) -> int:
+    size = 4 * batch
+    for length in shape:
+        size *= length
+    return size
+
+
+def _graph(plan: Plan, low: int, high: int, summary: dict[str, Any], micro: int) -> int:
+    """G_k: from the layers' measured sizes where there are some, else as counted in the block itself."""
+    if plan.costs is not None:
+        return sum(c.saved_bytes for c in plan.costs[low:high])
+    return int(summary["graph_bytes"]) * micro

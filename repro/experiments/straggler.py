@@ -1,0 +1,58 @@
+"""Straggler experiment (our definition, dsp.md section 5): the same seed without and with random delays.
+
+Slow-down % = 100 (time with delays / time without - 1). The delays are the same for every method: whether batch i
+of block k is delayed depends on (seed, k, i), its length on the block's compute time in the run without delays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from repro.errors import RunFailed
+from repro.experiments.session import Session, timings
+from repro.experiments.train import _samples
+from repro.pipeline.launch import Launch, Listener
+from repro.recipe import StragglerSpec
+
+
+def run(session: Session) -> dict[str, Any]:
+    """Two engine runs; the losses of both must be equal, a delay changes no number."""
+    plan, folder = session.plan, session.folder
+    if folder.metrics.is_file():
+        session.progress.say(f"seed {session.seed}: a cut-off straggler run starts again from zero")
+        folder.metrics.unlink()
+    losses: list[float] = []
+    session.progress.start(plan, session.seed, 0)
+    session.progress.say(f"seed {session.seed}: first without delays")
+    calm = replace(plan, recipe=plan.recipe.model_copy(update={"straggler": StragglerSpec()}))
+    clean = Launch(calm, session.seed).run(
+        Listener(step=lambda batch, loss, samples: losses.append(loss), started=session.pids.extend)
+    )
+    session.progress.say(f"seed {session.seed}: now with delays")
+    typical = tuple(float(s["busy_seconds"]) for s in clean)
+    delayed = Launch(plan, session.seed, typical_seconds=typical).run(
+        Listener(step=_same(losses, session), epoch=session.epoch, started=session.pids.extend)
+    )
+    samples = _samples(session, 0)
+    before, after = timings(clean, calm, samples), timings(delayed, plan, samples)
+    slow, fast = after["train_seconds"], before["train_seconds"]
+    return {
+        **after,
+        **session.accuracies(),
+        "straggler": {
+            "clean_seconds": fast,
+            "delayed_seconds": slow,
+            "slowdown_percent": 100.0 * (slow / fast - 1.0),
+            "delays": [int(s["delays"]) for s in delayed],
+        },
+    }
+
+
+def _same(losses: list[float], session: Session) -> Any:
+    def step(batch: int, loss: float, samples: int) -> None:
+        if loss != losses[batch]:
+            raise RunFailed(f"the loss of batch {batch} is {loss!r} with delays and {losses[batch]!r} without")
+        session.step(batch, loss, samples)
+
+    return step

@@ -1,0 +1,75 @@
+"""Train one seed with the engine, from its last consistent checkpoint where there is one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from repro.experiments.session import Session, timings
+from repro.pipeline import checkpoint
+from repro.pipeline.launch import Launch, Listener
+from repro.store import read_metrics, to_json, write_atomically
+
+
+def run(session: Session) -> dict[str, Any]:
+    """Run to the end; returns the fields of result.json beyond the run's identity."""
+    plan, folder = session.plan, session.folder
+    launch = Launch(
+        plan,
+        session.seed,
+        checkpoints=folder.checkpoints,
+        checkpoint_extra=lambda: {
+            "train_seconds": session.epochs[-1]["train_seconds"] if session.epochs else 0.0,
+            "restarted": session.restarted,
+        },
+    )
+    _resume(session, launch)
+    session.progress.start(plan, session.seed, session.steps)
+    first_step = session.steps
+    summaries = launch.run(
+        Listener(
+            step=session.step,
+            epoch=session.epoch,
+            stalled=session.progress.say,
+            started=session.pids.extend,
+        )
+    )
+    samples = _samples(session, first_step)
+    fields = timings(summaries, plan, samples)
+    fields["train_seconds"] += session.earlier_seconds
+    if fields["train_seconds"] > 0:
+        fields["images_per_second"] = _samples(session, 0) / fields["train_seconds"]
+    fields.update(session.accuracies(), resumed=session.restarted)
+    gradients = [s["gradient"] for s in summaries if s["gradient"] is not None]
+    if gradients:
+        fields["gradient"] = {**plan.recipe.gradient.model_dump(mode="json"), "blocks": gradients}
+    spans = [[k, *span] for k, s in enumerate(summaries) for span in s["spans"]]
+    write_atomically(folder.path / "timeline.json", to_json({"blocks": plan.blocks, "spans": spans}) + "\n")
+    return fields
+
+
+def _resume(session: Session, launch: Launch) -> None:
+    """Go on from the newest whole checkpoint, or from zero; says which where something had been begun."""
+    folder, progress = session.folder, session.progress
+    begun = folder.metrics.is_file() and folder.metrics.stat().st_size > 0
+    found = checkpoint.newest(folder.checkpoints, session.plan.blocks, progress.say)
+    if found is None:
+        if begun:
+            progress.say(f"seed {session.seed}: cut off before its first checkpoint, starting again from zero")
+        folder.metrics.unlink(missing_ok=True)
+        return
+    launch.resume, manifest = found
+    updates, epoch = int(manifest["updates"]), int(manifest["epoch"])
+    folder.cut_metrics(updates, epoch)
+    session.epochs = [row for row in read_metrics(folder.metrics) if row["kind"] == "epoch"]
+    session.steps, session.restarted = updates, int(manifest.get("restarted", 0)) + 1
+    session.earlier_seconds = float(manifest.get("train_seconds", 0.0))
+    progress.say(f"seed {session.seed}: going on after batch {updates} (checkpoint of epoch {epoch})")
+
+
+def _samples(session: Session, first: int) -> int:
+    """Training samples in batches first..num_batches-1."""
+    from repro import data
+
+    plan = session.plan
+    loaded = data.load(plan.recipe.data, plan.data_root, session.seed)
+    return sum(loaded.train_batch_size(i) for i in range(first, plan.num_batches))

@@ -1,0 +1,196 @@
+"""Everything about a run that is settled before processes start: cut, shapes, schedule, identity."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from repro import data, models
+from repro.errors import MissingError, UserError
+from repro.pipeline.costs import measured_costs
+from repro.pipeline.machine import cores, machine_name
+from repro.pipeline.partition import LayerCost, best_cut, spans
+from repro.recipe import Recipe, run_hash
+from repro.schedule import Action, Deadlock, Kind, Schedule, simulate
+
+EVALUATION_COST = 1.0  # relative seconds of an evaluation in the deadlock check; any positive value will do
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A resolved run: what every block, and the oracle, needs to know."""
+
+    recipe: Recipe
+    devices: tuple[str, ...]  # one per block
+    threads: int
+    cut: tuple[int, ...]
+    names: tuple[str, ...]  # of all layers
+    shapes: tuple[tuple[int, ...], ...]  # input shape of each layer, then the output, without the batch
+    num_classes: int
+    steps_per_epoch: int
+    test_steps: int
+    num_batches: int
+    evaluations: dict[int, int]  # number of updates -> epoch
+    costs: tuple[LayerCost, ...] | None
+    data_root: Path
+    data_identity: str
+    hash: str
+
+    @property
+    def blocks(self) -> int:
+        """K."""
+        return self.recipe.blocks
+
+    @property
+    def layer_spans(self) -> list[tuple[int, int]]:
+        """Half-open range of layers of each block."""
+        return spans(self.cut, len(self.names))
+
+    @property
+    def oversubscribed(self) -> bool:
+        """More blocks than cores or GPUs: wall-clock is no speed-up then."""
+        if self.devices[0].startswith("cuda"):
+            return self.blocks > torch.cuda.device_count()
+        return self.blocks * self.threads > cores()
+
+    def schedule(self, evaluations: bool = True) -> Schedule:
+        """The actions of all blocks."""
+        return self.recipe.method.schedule(self.blocks, self.num_batches, self.evaluations if evaluations else {})
+
+
+def make_plan(recipe: Recipe, device: str, costs_folder: Path, *, measure: bool | None = None) -> Plan:
+    """Resolve `recipe` for `device` ("cpu" or "cuda"); prepares the data, measures layers, checks the schedule.
+
+    Raises UserError, before any process starts, where blocks exceed layers, a cut is out of range or the
+    schedule deadlocks; MissingError where data or devices are not there. `measure` forces or forbids the
+    measurement of layer times (default: where the cut asks for it).
+    """
+    root = data_root(recipe)
+    data.prepare(recipe.data, root)
+    seedless = data.load(recipe.data, root, 0)
+    factories = models.layers(recipe.model, seedless.image_shape, seedless.num_classes)
+    if recipe.blocks > len(factories):
+        raise UserError(
+            f"blocks = {recipe.blocks} is more than the {len(factories)} layers of {recipe.model.name}: "
+            f"give 1..{len(factories)}"
+        )
+    threads = recipe.runtime.threads or max(1, cores() // recipe.blocks)
+    steps = seedless.steps_per_epoch
+    num_batches = min(steps * recipe.epochs, recipe.max_steps or steps * recipe.epochs)
+    evaluations = evaluation_points(recipe, steps, num_batches)
+    recompute = recipe.method.schedule(recipe.blocks, num_batches, {}).recompute
+    shapes = models.shapes(factories, seedless.image_shape)
+    costs = None
+    if isinstance(recipe.cut, tuple):
+        cut = _checked_cut(recipe.cut, len(factories))
+    else:
+        cut = ()
+    if measure or (measure is None and recipe.cut == "measured" and recipe.blocks > 1):
+        batch = recipe.data.batch_size
+        where = torch.device(devices(recipe.blocks, device)[0])
+        inputs = [(batch, *shape) for shape in shapes[:-1]]
+        costs = tuple(measured_costs(factories, inputs, where, threads, costs_folder, machine_name(where)))
+    if not isinstance(recipe.cut, tuple) and recipe.blocks > 1:
+        basis = costs if recipe.cut == "measured" and costs else _estimated(factories, shapes)
+        cut = best_cut(basis, recompute)
+    plan = Plan(
+        recipe=recipe,
+        devices=devices(recipe.blocks, device),
+        threads=threads,
+        cut=cut,
+        names=tuple(f.name for f in factories),
+        shapes=tuple(shapes),
+        num_classes=seedless.num_classes,
+        steps_per_epoch=steps,
+        test_steps=seedless.test_steps,
+        num_batches=num_batches,
+        evaluations=evaluations,
+        costs=costs,
+        data_root=root,
+        data_identity=data.identity(recipe.data, root),
+        hash="",
+    )
+    check_schedule(plan)
+    number = run_hash(recipe, device=device, data_identity=plan.data_identity, cut=cut)
+    return replace(plan, hash=number)
+
+
+def data_root(recipe: Recipe) -> Path:
+    """The folder of the data's files: the recipe's own, or the common one."""
+    from repro import paths
+
+    return Path(recipe.data.path) if recipe.data.path else paths.data_root()
+
+
+def evaluation_points(recipe: Recipe, steps: int, num_batches: int) -> dict[int, int]:
+    """Map numbers of updates to the epoch evaluated there: every `evaluate_every` epochs, and at the end."""
+    points = {e * steps: e for e in range(recipe.evaluate_every, recipe.epochs + 1, recipe.evaluate_every)}
+    points = {updates: epoch for updates, epoch in points.items() if updates <= num_batches}
+    points.setdefault(num_batches, -(-num_batches // steps))
+    return dict(sorted(points.items()))
+
+
+def devices(blocks: int, device: str) -> tuple[str, ...]:
+    """The device of each block; blocks share GPUs in turn where there are fewer. MissingError without any."""
+    if device == "cpu":
+        return ("cpu",) * blocks
+    count = torch.cuda.device_count()
+    if count == 0:
+        raise MissingError("device 'cuda' was asked for, but this machine has no CUDA device: use --device cpu")
+    return tuple(f"cuda:{k % count}" for k in range(blocks))
+
+
+def check_schedule(plan: Plan) -> None:
+    """Simulate the schedule (a long one in small) and raise UserError where it deadlocks."""
+    method, blocks = plan.recipe.method, plan.blocks
+    if plan.num_batches <= 400:
+        schedule = plan.schedule()
+    else:
+        deepest = max(plan.schedule().staleness)
+        half = 2 * deepest + 20
+        schedule = method.schedule(blocks, 2 * half, {half: 1, 2 * half: 2})
+
+    def duration(_block: int, action: Action) -> float:
+        return EVALUATION_COST if action.kind is Kind.EVALUATE else 1.0
+
+    try:
+        simulate(schedule, duration)
+    except Deadlock as error:
+        raise UserError(f"method '{method.name}' with blocks = {blocks}: {error}") from None
+
+
+def bound(plan: Plan, costs: Sequence[LayerCost], batches: int = 120) -> float:
+    """Seconds per batch if communication and updates were free: the simulator on measured layer times."""
+    recipe = plan.recipe
+    micro = max(1, recipe.method.micro_batches(recipe.data.batch_size))
+    sums = [
+        (sum(c.forward for c in costs[a:b]) / micro, sum(c.backward for c in costs[a:b]) / micro)
+        for a, b in plan.layer_spans
+    ]
+
+    def duration(block: int, action: Action) -> float:
+        forward, backward = sums[block]
+        if action.kind in (Kind.FORWARD, Kind.RECOMPUTE):
+            return forward
+        return backward if action.kind is Kind.BACKWARD else 0.0
+
+    return simulate(recipe.method.schedule(plan.blocks, batches, {}), duration).period()
+
+
+def _estimated(factories: Sequence[models.LayerFactory], shapes: Sequence[tuple[int, ...]]) -> list[LayerCost]:
+    costs = []
+    for factory, shape in zip(factories, shapes[:-1], strict=True):
+        work = float(models.estimated_cost(factory.build(0), shape))
+        costs.append(LayerCost(work, 2 * work))
+    return costs
+
+
+def _checked_cut(cut: tuple[int, ...], layers: int) -> tuple[int, ...]:
+    if cut and cut[-1] >= layers:
+        raise UserError(f"cut = {list(cut)}: the model has {layers} layers, give first layers in 1..{layers - 1}")
+    return cut
+
+

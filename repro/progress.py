@@ -1,0 +1,130 @@
+"""What a user sees while seeds run: a live bar on a terminal, plain lines otherwise; all on stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from repro.pipeline.plan import Plan
+
+
+class Progress:
+    """Plain lines: one at the start, one per epoch, one at the end. No colour, no carriage return."""
+
+    def __init__(self) -> None:
+        self.title = ""
+        self.total = 0
+        self._images = 0
+        self._begin = time.monotonic()
+        self._loss = float("nan")
+        self._spoken = 0.0
+
+    def say(self, text: str) -> None:
+        """Print a line at once."""
+        print(text, file=sys.stderr, flush=True)
+
+    def start(self, plan: Plan, seed: int, done: int) -> None:
+        """A seed begins (at batch `done`)."""
+        self.title = f"{plan.recipe.name} seed {seed}"
+        self.total, self._images, self._first = plan.num_batches, 0, done
+        self._begin = self._spoken = time.monotonic()
+        self._cut(plan, done)
+
+    def _cut(self, plan: Plan, done: int) -> None:
+        where = f"{plan.blocks} block{'s' if plan.blocks > 1 else ''} on {', '.join(sorted(set(plan.devices)))}"
+        self.say(
+            f"{self.title}: {plan.num_batches - done} batches, {where}, {plan.threads} thread(s) each"
+            + (", more blocks than cores: times are no speed-up" if plan.oversubscribed else "")
+        )
+
+    def step(self, batch: int, loss: float, samples: int) -> None:
+        """A batch has been trained."""
+        self._images += samples
+        self._loss = loss
+        now = time.monotonic()
+        if now - self._spoken > 15.0:  # long epochs: a sign of life
+            self._spoken = now
+            self.say(f"{self.title}: batch {batch + 1}/{self.total}, loss {loss:.4f}, {self._rate()}")
+
+    def epoch(self, epoch: int, numbers: dict[str, float]) -> None:
+        """An epoch has been evaluated."""
+        self._spoken = time.monotonic()
+        self.say(
+            f"{self.title}: epoch {epoch}, train loss {numbers['train_loss']:.4f}, test loss "
+            f"{numbers['test_loss']:.4f}, test accuracy {numbers['test_accuracy']:.2f} %, {self._rate()}"
+        )
+
+    def end(self, text: str) -> None:
+        """A seed has ended, one way or the other."""
+        self.say(f"{self.title}: {text}")
+
+    def close(self) -> None:
+        """Leave the screen in order."""
+
+    def _rate(self) -> str:
+        seconds = time.monotonic() - self._begin
+        return f"{self._images / seconds:.0f} images/s" if seconds > 0 else ""
+
+
+class LiveProgress(Progress):
+    """A Rich bar with loss, accuracy, images/s and time left."""
+
+    def __init__(self, console: Any) -> None:
+        super().__init__()
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bars
+
+        self._console = console
+        self._bars = Bars(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("loss {task.fields[loss]}  acc {task.fields[accuracy]}  {task.fields[rate]}"),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+        )
+        self._bars.start()
+        self._task: Any = None
+        self._accuracy = "-"
+
+    def say(self, text: str) -> None:
+        """Print a line above the bar."""
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def _cut(self, plan: Plan, done: int) -> None:
+        super()._cut(plan, done)
+        self._accuracy = "-"
+        if self._task is not None:
+            self._bars.remove_task(self._task)
+        self._task = self._bars.add_task(
+            self.title, total=self.total, completed=done, loss="-", accuracy="-", rate=""
+        )
+
+    def step(self, batch: int, loss: float, samples: int) -> None:
+        """Move the bar."""
+        self._images += samples
+        self._bars.update(
+            self._task, completed=batch + 1, loss=f"{loss:.4f}", accuracy=self._accuracy, rate=self._rate()
+        )
+
+    def epoch(self, epoch: int, numbers: dict[str, float]) -> None:
+        """Print the epoch's line above the bar."""
+        self._accuracy = f"{numbers['test_accuracy']:.2f} %"
+        super().epoch(epoch, numbers)
+
+    def close(self) -> None:
+        """Stop the live display."""
+        self._bars.stop()
+
+
+def progress_for_terminal() -> Progress:
+    """The live form where stderr is a capable terminal, plain lines otherwise."""
+    if not sys.stderr.isatty():
+        return Progress()
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    return LiveProgress(console) if console.is_terminal and not console.is_dumb_terminal else Progress()

@@ -1,0 +1,173 @@
+"""Recipes x seeds -> runs: locks, skips what is finished, goes on after a failure, resumes what was cut off."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import filelock
+
+from repro import paths
+from repro.errors import ReproError, UserError
+from repro.experiments import experiment
+from repro.experiments.session import Session
+from repro.pipeline.launch import BlockFailed, Diverged
+from repro.pipeline.machine import environment
+from repro.pipeline.plan import Plan, make_plan
+from repro.progress import Progress
+from repro.recipe import Recipe
+from repro.store import COMPLETE, RunFolder
+
+
+class Terminated(BaseException):
+    """SIGTERM has come: end everything in order, exit 143."""
+
+
+@dataclass
+class Outcome:
+    """How a seed ended: done, skipped, failed or diverged."""
+
+    recipe: str
+    seed: int
+    status: str
+    message: str = ""
+    exit_code: int = 0
+
+
+def plan_runs(recipes: Sequence[Recipe], out: Path, device: str) -> list[Plan]:
+    """Resolve all recipes before anything runs, so that a wrong one stops the command first."""
+    check_writable(out)
+    return [make_plan(recipe, device, paths.costs(out)) for recipe in recipes]
+
+
+def check_writable(out: Path) -> None:
+    """Raise UserError where results cannot be written."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        probe = out / f".write-test-{os.getpid()}"
+        probe.write_text("")
+        probe.unlink()
+    except OSError as error:
+        raise UserError(f"--out {out}: results cannot be written there ({error.strerror})") from None
+
+
+def run_all(
+    plans: Sequence[Plan], seeds: Sequence[int], out: Path, progress: Progress, *, fail_fast: bool, fresh: bool
+) -> list[Outcome]:
+    """Run every seed of every plan; a seed that another process holds is waited for after the others.
+
+    Raises KeyboardInterrupt or Terminated after leaving a resumable state.
+    """
+    outcomes: list[Outcome] = []
+    later: list[tuple[Plan, int]] = []
+    for blocking, jobs in ((False, [(plan, seed) for plan in plans for seed in seeds]), (True, later)):
+        for plan, seed in jobs:
+            folder = RunFolder(paths.seed_folder(out, plan.recipe.name, plan.hash, seed))
+            if folder.finished() and not fresh:
+                progress.say(f"{plan.recipe.name} seed {seed}: already complete ({folder.path})")
+                outcomes.append(Outcome(plan.recipe.name, seed, "skipped"))
+                continue
+            try:
+                with holding(folder, blocking, progress):
+                    if folder.finished() and not (fresh and not blocking):
+                        outcomes.append(Outcome(plan.recipe.name, seed, "skipped"))
+                        continue
+                    outcome = run_one(plan, seed, folder, progress, fresh=fresh and not blocking)
+            except filelock.Timeout:
+                later.append((plan, seed))
+                continue
+            outcomes.append(outcome)
+            if outcome.exit_code and fail_fast:
+                return outcomes
+    return outcomes
+
+
+@contextmanager
+def holding(folder: RunFolder, blocking: bool, progress: Progress) -> Iterator[None]:
+    """Hold a seed's lock; the system frees it when its owner dies. filelock.Timeout where another process has it."""
+    folder.path.mkdir(parents=True, exist_ok=True)
+    lock = filelock.FileLock(folder.lock)
+    holder = folder.path / ".holder"
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        with suppress(OSError, ValueError, KeyError):
+            owner = json.loads(holder.read_text())
+            progress.say(f"{folder.path}: in use by pid {owner['pid']} on {owner['host']}")
+        if not blocking:
+            raise
+        progress.say(f"{folder.path}: waiting for the other process to end")
+        lock.acquire()
+    try:
+        holder.write_text(json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
+        yield
+        holder.unlink(missing_ok=True)
+    finally:
+        lock.release()
+
+
+def run_one(plan: Plan, seed: int, folder: RunFolder, progress: Progress, *, fresh: bool) -> Outcome:
+    """Run one seed and write its result; a failure becomes an outcome, an interruption is raised again."""
+    if fresh:
+        for path in (folder.metrics, folder.result):
+            path.unlink(missing_ok=True)
+        shutil.rmtree(folder.checkpoints, ignore_errors=True)
+    session = Session(plan, seed, folder, progress)
+    name = plan.recipe.name
+    try:
+        folder.result.unlink(missing_ok=True)
+        folder.write_recipe(plan.recipe.model_dump(mode="json"))
+        folder.write_environment(environment())
+        fields = experiment(plan.recipe.experiment)(session)
+        session.close()
+        folder.write_result({**session.identity(), "status": COMPLETE, **fields})
+        shutil.rmtree(folder.checkpoints, ignore_errors=True)
+    except Diverged as error:
+        return _ended(session, "diverged", str(error), 1)
+    except BlockFailed as error:
+        if error.trace:
+            progress.say(error.trace.rstrip())
+        return _ended(session, "failed", str(error), error.exit_code)
+    except ReproError as error:
+        return _ended(session, "failed", str(error), error.exit_code)
+    except OSError as error:
+        return _ended(session, "failed", f"results cannot be written: {error}", 1)
+    except (KeyboardInterrupt, Terminated):
+        _ended(session, "interrupted", "interrupted; the same command goes on from the last checkpoint", 130)
+        raise
+    accuracy = fields.get("test_accuracy_last")
+    tail = "" if accuracy is None else f", test accuracy {accuracy:.2f} %"
+    seconds = fields.get("train_seconds")
+    progress.end(f"done in {seconds:.1f} s{tail}" if seconds is not None else "done")
+    return Outcome(name, seed, COMPLETE)
+
+
+def _ended(session: Session, status: str, message: str, code: int) -> Outcome:
+    session.close()
+    session.progress.title = f"{session.plan.recipe.name} seed {session.seed}"
+    with suppress(OSError):  # a full disk must not hide the first error
+        session.folder.write_result({**session.identity(), "status": status, "error": message})
+    session.progress.end(f"{status}: {message}")
+    return Outcome(session.plan.recipe.name, session.seed, status, message, code)
+
+
+@contextmanager
+def orderly_end() -> Iterator[None]:
+    """Turn SIGTERM into Terminated while the context is open."""
+
+    def raise_terminated(*_: Any) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, raise_terminated)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
