@@ -1,0 +1,83 @@
+"""A data set cut into batches: the one object that the engine asks for samples."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from repro.data.batches import Batches
+from repro.data.source import Labels, Source
+from repro.data.subset import balanced
+from repro.recipe.schema import DataSpec
+
+
+class Images(Protocol):
+    """Where batches of images come from: memory, or loader processes."""
+
+    shape: tuple[int, int, int]
+
+    def train(self, batch: int) -> torch.Tensor:
+        """Images of a global training batch."""
+
+    def test(self, step: int) -> torch.Tensor:
+        """Images of a test batch."""
+
+
+class Data:
+    """Batches of one data set for one seed.
+
+    Sizes, steps and ids come from numbers alone. Labels and images are read at their first use, each on its own:
+    a block in the middle reads neither, the last block labels only.
+    """
+
+    def __init__(self, source: Source, images: Images, batches: Batches, spec: DataSpec, device: torch.device) -> None:
+        self._source, self._images, self._batches, self._spec, self._device = source, images, batches, spec, device
+        self.num_classes = source.num_classes
+        self.image_shape = images.shape  # C, H, W
+        self.train_size = batches.train_size
+        self.test_size = batches.test_size
+        self.steps_per_epoch = batches.steps_per_epoch
+        self.test_steps = batches.test_steps
+        self.skipped: tuple[str, ...] = getattr(source, "skipped", ())  # corrupt files left out, by name
+
+    def train_ids(self, batch: int) -> NDArray[np.int64]:
+        """Sample ids of a global training batch (counted over epochs from 0): int64 [n]."""
+        return self._batches.train_ids(batch)
+
+    def train_batch_size(self, batch: int) -> int:
+        """True number of samples of a training batch; reads nothing."""
+        return self._batches.train_batch_size_at(batch)
+
+    def test_batch_size(self, step: int) -> int:
+        """True number of samples of a test batch; reads nothing."""
+        return self._batches.test_batch_size_at(step)
+
+    def train_images(self, batch: int) -> torch.Tensor:
+        """Augmented, normalised images of a training batch: float32 [n, C, H, W], contiguous, on the device."""
+        return self._images.train(batch)
+
+    def test_images(self, step: int) -> torch.Tensor:
+        """Normalised images of a test batch: float32 [n, C, H, W], contiguous, on the device."""
+        return self._images.test(step)
+
+    def train_labels(self, batch: int) -> torch.Tensor:
+        """Classes of a training batch: int64 [n] on the device."""
+        return torch.from_numpy(self._train_labels[self._batches.train_ids(batch)]).to(self._device)
+
+    def test_labels(self, step: int) -> torch.Tensor:
+        """Classes of a test batch: int64 [n] on the device."""
+        return torch.from_numpy(self._test_labels[self._batches.test_ids(step)]).to(self._device)
+
+    @cached_property
+    def _train_labels(self) -> Labels:
+        labels = self._source.labels(True)
+        return labels[balanced(labels, self._spec.train_limit)]
+
+    @cached_property
+    def _test_labels(self) -> Labels:
+        labels = self._source.labels(False)
+        return labels[balanced(labels, self._spec.test_limit)]

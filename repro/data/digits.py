@@ -1,0 +1,56 @@
+"""Handwritten digits, 8x8 grey, 10 classes: bundled with scikit-learn, so always at hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from repro.data.generated import Generated
+from repro.data.source import Labels, Shape
+
+
+class Digits(Generated):
+    """scikit-learn's copy of the UCI set of optically recognised digits: 1797 samples.
+
+    Every fifth sample of a class, in file order, is a test sample: 1442 for training, 355 for test, the same for
+    everyone. The 17 grey levels are spread over 0..255.
+    """
+
+    num_classes = 10
+    image_shape: Shape = (1, 8, 8)
+    mean: tuple[float, ...] = (77.6,)  # of the training split
+    std: tuple[float, ...] = (95.9,)
+
+    def size(self, train: bool) -> int:
+        """Number of samples of a split; reads nothing."""
+        return 1442 if train else 355
+
+    def labels(self, train: bool) -> Labels:
+        """Digit of each sample: int64 [N]."""
+        digits = self._read()
+        labels: Labels = digits.target.astype(np.int64)
+        return labels[self._split(labels, train)]
+
+    def images(self, train: bool) -> torch.Tensor:
+        """All images of a split: uint8 [N, 1, 8, 8]."""
+        digits = self._read()
+        grey = (digits.images.astype(np.int64) * 255 // 16).astype(np.uint8)
+        return torch.from_numpy(grey[self._split(digits.target, train)][:, None])
+
+    @staticmethod
+    def _read() -> Any:
+        from sklearn.datasets import load_digits
+
+        return load_digits()
+
+    @staticmethod
+    def _split(labels: Labels, train: bool) -> NDArray[np.bool_]:
+        rank = np.zeros(len(labels), dtype=np.int64)  # position of a sample within its class
+        for label in range(10):
+            of_class = np.flatnonzero(labels == label)
+            rank[of_class] = np.arange(len(of_class))
+        test: NDArray[np.bool_] = rank % 5 == 4
+        return ~test if train else test
