@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
 from repro.data.batches import Batches
+from repro.data.cifar import Cifar10, Cifar100
 from repro.data.colours import Colours
 from repro.data.dataset import Data
 from repro.data.digits import Digits
+from repro.data.fashion_mnist import FashionMnist
+from repro.data.image_stream import StreamedImages
+from repro.data.image_tree import ImageTree
 from repro.data.memory import MemoryImages
-from repro.data.source import Source
+from repro.data.source import MemorySource, Source
 from repro.data.synthetic import Synthetic
 from repro.errors import UserError
 from repro.recipe.schema import DataSpec
 
-_SOURCES: dict[str, type[Source]] = {
+_IN_MEMORY: dict[str, Callable[[DataSpec, Path, int], MemorySource]] = {
     "digits": Digits,
+    "fashion-mnist": FashionMnist,
+    "cifar10": Cifar10,
+    "cifar100": Cifar100,
     "synthetic": Synthetic,
     "colours": Colours,
 }
@@ -51,14 +59,16 @@ def load(spec: DataSpec, root: Path, seed: int, device: str = "cpu") -> Data:
     source = _source(spec, root, data_seed)
     batches = Batches.of(spec, *_sizes(source, spec), data_seed)
     where = torch.device(device)
+    if isinstance(source, ImageTree):
+        return Data(source, StreamedImages(source, spec, batches, where), batches, spec, where)
     return Data(source, MemoryImages(source, spec, batches, where), batches, spec, where)
 
 
-def _source(spec: DataSpec, root: Path, seed: int) -> Source:
+def _source(spec: DataSpec, root: Path, seed: int) -> ImageTree | MemorySource:
     for setting, owner in _SPECIAL.items():
         if spec.name != owner and getattr(spec, setting) != DataSpec.model_fields[setting].default:
             raise UserError(f"data.{setting} = {getattr(spec, setting)} is for {owner} only, not for {spec.name}.")
-    return _SOURCES[spec.name](spec, root, seed)
+    return ImageTree(spec, root) if spec.name == "imagenet" else _IN_MEMORY[spec.name](spec, root, seed)
 
 
 def _sizes(source: Source, spec: DataSpec) -> tuple[int, int]:

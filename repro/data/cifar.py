@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from filelock import FileLock
 
-from repro.data.download import download, md5
+from repro.data.download import download, locked, md5
 from repro.data.source import Labels, Shape
 from repro.errors import MissingError
 from repro.recipe.schema import DataSpec
@@ -51,8 +50,7 @@ class Cifar10:
     def prepare(self) -> None:
         """Verify the extracted files; where there is no folder, unpack the archive, or fetch it first."""
         if not self.folder.is_dir():
-            self.root.mkdir(parents=True, exist_ok=True)
-            with FileLock(self.root / f".{self.folder_name}.lock"):
+            with locked(self.root, self.folder_name):
                 if not self.folder.is_dir():  # nobody else made it while we waited
                     self._unpack(self._archive())
         self._verify(self.folder)
@@ -100,11 +98,13 @@ class Cifar10:
     def _unpack(self, archive: Path) -> None:
         scratch = self.root / f".{self.folder_name}.part"
         shutil.rmtree(scratch, ignore_errors=True)
-        with tarfile.open(archive) as tar:
-            tar.extractall(scratch, filter="data")
-        self._verify(scratch / self.folder_name)
-        (scratch / self.folder_name).rename(self.folder)
-        shutil.rmtree(scratch, ignore_errors=True)
+        try:
+            with tarfile.open(archive) as tar:
+                tar.extractall(scratch, filter="data")
+            self._verify(scratch / self.folder_name)
+            (scratch / self.folder_name).rename(self.folder)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
 
     def _verify(self, folder: Path) -> None:
         for name, expected in self.checksums().items():

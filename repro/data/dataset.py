@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from repro.data.batches import Batches
-from repro.data.source import Labels, Source
+from repro.data.source import Labels, Shape, Source
 from repro.data.subset import balanced
 from repro.recipe.schema import DataSpec
 
@@ -18,7 +18,7 @@ from repro.recipe.schema import DataSpec
 class Images(Protocol):
     """Where batches of images come from: memory, or loader processes."""
 
-    shape: tuple[int, int, int]
+    shape: Shape
 
     def train(self, batch: int) -> torch.Tensor:
         """Images of a global training batch."""

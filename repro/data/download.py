@@ -8,8 +8,11 @@ import os
 import shutil
 import urllib.error
 import urllib.request
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from filelock import FileLock
 
 from repro.errors import MissingError
 
@@ -21,6 +24,22 @@ def md5(path: Path) -> str:
     """Return the MD5 of a file, in hexadecimal: the checksum that the sets' publishers give."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+
+
+@contextmanager
+def locked(folder: Path, name: str) -> Iterator[None]:
+    """Hold the lock `name` of `folder`, made where it is missing; other commands wait, and a dead one holds nothing.
+
+    Raises MissingError where the folder cannot be written, then or inside the block.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / f".{name}.lock"):
+            yield
+    except OSError as error:
+        raise MissingError(
+            f"{folder} cannot be written ({error.strerror or error}); set REPRO_DATA to a folder that can."
+        ) from error
 
 
 def mirrored(url: str) -> str:
@@ -35,15 +54,14 @@ def mirrored(url: str) -> str:
 def download(url: str, path: Path, expected: str) -> None:
     """Fetch `url` (or its mirror) to `path`, which appears only once its MD5 is `expected`.
 
-    The caller holds the lock of the folder. Raises MissingError, after seconds, where the network does not answer,
-    and where what came is not the file; nothing but `path` is left behind then.
+    The caller holds the lock of the folder (`locked`). Raises MissingError, after seconds, where the network does
+    not answer, and where what came is not the file; nothing is left behind then.
     """
     url = mirrored(url)
     part = path.with_name(path.name + ".part")
     by_hand = f"Fetch it where there is a network and put it at {path}, or set REPRO_MIRROR to a folder that has it."
     _logger.info("fetching %s to %s", url, path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         with urllib.request.urlopen(url, timeout=_PATIENCE) as answer, part.open("wb") as file:
             shutil.copyfileobj(answer, file, 1 << 20)
         found = md5(part)

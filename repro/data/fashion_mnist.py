@@ -9,10 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from filelock import FileLock
 from numpy.typing import NDArray
 
-from repro.data.download import download
+from repro.data.download import download, locked
 from repro.data.source import Labels, Shape
 from repro.errors import MissingError
 from repro.recipe.schema import DataSpec
@@ -47,8 +46,7 @@ class FashionMnist:
     def prepare(self) -> None:
         """Find or fetch the four files and hold their content against its checksum."""
         if any(self._find(name) is None for name in CONTENT):
-            self.own.mkdir(parents=True, exist_ok=True)
-            with FileLock(self.own / ".lock"):
+            with locked(self.own, "files"):
                 self._fetch()
         for name, expected in CONTENT.items():
             path = self._path(name)
@@ -90,7 +88,8 @@ class FashionMnist:
             return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         except (OSError, EOFError, zlib.error) as error:
             raise MissingError(
-                f"{path} is damaged: it cannot be unpacked ({error}). Replace it, or delete it to have it fetched again."
+                f"{path} is damaged: it cannot be unpacked ({error}). "
+                "Replace it, or delete it to have it fetched again."
             ) from error
 
     def _find(self, name: str) -> Path | None:

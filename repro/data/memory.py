@@ -10,7 +10,7 @@ from torch.nn.functional import pad
 from repro.data.augment import centre_windows, cut, random_windows
 from repro.data.batches import Batches
 from repro.data.pixels import normalise, resize
-from repro.data.source import Source
+from repro.data.source import MemorySource, Shape
 from repro.data.subset import balanced
 from repro.recipe.schema import DataSpec
 
@@ -24,12 +24,12 @@ class MemoryImages:
     training and from the centre in test (the 24x24 crops of CIFAR); padding plays no part then.
     """
 
-    def __init__(self, source: Source, spec: DataSpec, batches: Batches, device: torch.device) -> None:
+    def __init__(self, source: MemorySource, spec: DataSpec, batches: Batches, device: torch.device) -> None:
         self.source, self.spec, self.batches, self.device = source, spec, batches, device
         channels, height, width = source.image_shape
         size = spec.image_size
         self.windowed = spec.augment == "crop" and size is not None and size < min(height, width)
-        self.shape = (channels, size or height, size or width)
+        self.shape: Shape = (channels, size or height, size or width)
         self.padding = 0 if self.windowed or spec.augment == "none" else spec.crop_padding
 
     def train(self, batch: int) -> torch.Tensor:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-
-from repro.recipe.schema import DataSpec
 
 Labels = NDArray[np.int64]
 Shape = tuple[int, int, int]  # C, H, W
@@ -21,25 +18,37 @@ class Source(Protocol):
     Cheap to make: files are read by the methods, so a process that asks for labels alone holds no images.
     """
 
-    num_classes: int
-    image_shape: Shape
-    mean: tuple[float, ...]  # per channel, in units of 0..255
-    std: tuple[float, ...]
+    @property
+    def num_classes(self) -> int:
+        """Number of classes."""
 
-    def __init__(self, spec: DataSpec, root: Path, seed: int) -> None:
-        """`seed` matters to generated data alone."""
+    @property
+    def image_shape(self) -> Shape:
+        """C, H, W of an image as the set has it."""
+
+    @property
+    def mean(self) -> tuple[float, ...]:
+        """Mean that normalisation takes off, per channel, in units of 0..255."""
+
+    @property
+    def std(self) -> tuple[float, ...]:
+        """Standard deviation that normalisation divides by, per channel, in units of 0..255."""
 
     def prepare(self) -> None:
-        """Fetch and verify what `labels` and `images` read. Raises MissingError."""
+        """Fetch and verify what the other methods read. Raises MissingError."""
 
     def digest(self) -> str:
-        """Hexadecimal digest of the content; reads no more than seconds' worth."""
+        """Hexadecimal digest of the content; after `prepare`, and in seconds."""
 
     def size(self, train: bool) -> int:
         """Number of samples of a split."""
 
     def labels(self, train: bool) -> Labels:
         """Class of each sample of a split: int64 [N]."""
+
+
+class MemorySource(Source, Protocol):
+    """A data set whose images fit in memory."""
 
     def images(self, train: bool) -> torch.Tensor:
         """All images of a split: uint8 [N, C, H, W] in 0..255, on the CPU."""
