@@ -99,9 +99,7 @@ class LiveProgress(Progress):
         self._accuracy = "-"
         if self._task is not None:
             self._bars.remove_task(self._task)
-        self._task = self._bars.add_task(
-            self.title, total=self.total, completed=done, loss="-", accuracy="-", rate=""
-        )
+        self._task = self._bars.add_task(self.title, total=self.total, completed=done, loss="-", accuracy="-", rate="")
 
     def step(self, batch: int, loss: float, samples: int) -> None:
         """Move the bar."""

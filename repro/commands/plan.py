@@ -87,7 +87,9 @@ def show_plan(
             f"{row['block']:>5}  {span:<36}  {row['staleness']:>1}  {'yes' if row['recompute'] else 'no':>9}  "
             f"{1e3 * row['forward_seconds']:>10.2f}  {1e3 * row['backward_seconds']:>11.2f}  {1e3 * row['busy_seconds']:>7.2f}"
         )
-    print(f"\npredicted {1e3 * period:.2f} ms a batch; BP {1e3 * alone:.2f} ms; bound of the speed-up {alone / period:.2f}")
+    print(
+        f"\npredicted {1e3 * period:.2f} ms a batch; BP {1e3 * alone:.2f} ms; bound of the speed-up {alone / period:.2f}"
+    )
     if plan.oversubscribed:
         print("more blocks than devices or cores here: the prediction is for one device a block")
     print("\n" + draw(recipe.method.schedule(plan.blocks, 2 * max(schedule.staleness) + 6, {}), _durations(rows)))

@@ -12,9 +12,7 @@ from repro.commands.resolve import choose_recipe
 GPU_TOLERANCE = 1e-4  # relative, of losses and weights; on CPU they must be equal bit for bit
 
 
-def verify_recipe(
-    name: str, profile: str | None, settings: Sequence[str], steps: int, seed: int, device: str
-) -> int:
+def verify_recipe(name: str, profile: str | None, settings: Sequence[str], steps: int, seed: int, device: str) -> int:
     """Run both for `steps` batches from the same seed; prints what was compared; 0 only if all is equal."""
     from repro.errors import UserError
     from repro.verification import compare

@@ -1,6 +1,6 @@
 """Consistent checkpoints of all blocks: each block writes its own file, a manifest makes them count.
 
-    checkpoints/epoch-3/block-0.pt, block-1.pt, ..., manifest.json (written last, by the parent)
+checkpoints/epoch-3/block-0.pt, block-1.pt, ..., manifest.json (written last, by the parent)
 """
 
 from __future__ import annotations
@@ -54,9 +54,7 @@ def newest(folder: Path, blocks: int, warn: Callable[[str], None]) -> tuple[Path
             warn(f"checkpoint {place} is damaged ({error})")
             continue
         wrong = [
-            name
-            for name, digest in files.values()
-            if not (folder / name).is_file() or _digest(folder / name) != digest
+            name for name, digest in files.values() if not (folder / name).is_file() or _digest(folder / name) != digest
         ]
         if wrong or sorted(files) != list(range(blocks)):
             warn(f"checkpoint {place} is damaged ({', '.join(wrong) or 'blocks are missing'})")

@@ -38,7 +38,9 @@ def run_block(job: dict[str, Any], connection: Connection, status: Any) -> None:
         worker = Worker(plan, index, job["seed"], network, reporter, job["typical_seconds"])
         summary = worker.run(job["checkpoints"], job["resume"])
         if job["final_weights"] is not None:
-            state = {f"{name}.{k}": v.cpu() for name, layer in worker.block.layers for k, v in layer.state_dict().items()}
+            state = {
+                f"{name}.{k}": v.cpu() for name, layer in worker.block.layers for k, v in layer.state_dict().items()
+            }
             torch.save(state, job["final_weights"] / f"block-{index}.pt")
         summary["rss_bytes"] = _peak_resident()
         reporter.done(summary)

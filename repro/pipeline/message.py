@@ -1,7 +1,7 @@
 """A message between blocks: a header that says what it is, checked on receipt, and a tensor behind it.
 
-    | 16 x int64 header                                            | payload, 128-byte aligned |
-    | magic, kind, batch, micro, order digest, dtype, dims, sizes.. | elements, row-major        |
+| 16 x int64 header                                            | payload, 128-byte aligned |
+| magic, kind, batch, micro, order digest, dtype, dims, sizes.. | elements, row-major        |
 """
 
 from __future__ import annotations

@@ -216,7 +216,7 @@ class Oracle:
                     share = (where.stop - where.start) / size
                     y = functional.cross_entropy(y, labels[where])
                     y = y if share == 1.0 else y * share
-                    loss += float(y)
+                    loss += float(y.detach())
                 elif self.predictors is not None:
                     assert outer is not None
                     self.true_gradients[k][t] = (output, labels, outer)

@@ -36,7 +36,9 @@ def best_cut(costs: Sequence[LayerCost], recompute: Sequence[bool]) -> tuple[int
     """
     num_layers, num_blocks = len(costs), len(recompute)
     if num_blocks > num_layers:
-        raise ValueError(f"blocks = {num_blocks} is more than the {num_layers} layers of the model: give 1..{num_layers}")
+        raise ValueError(
+            f"blocks = {num_blocks} is more than the {num_layers} layers of the model: give 1..{num_layers}"
+        )
     once = [0.0, *accumulate(c.forward + c.backward for c in costs)]
     twice = [0.0, *accumulate(2 * c.forward + c.backward for c in costs)]
     infinite = float("inf")

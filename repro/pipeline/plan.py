@@ -192,5 +192,3 @@ def _checked_cut(cut: tuple[int, ...], layers: int) -> tuple[int, ...]:
     if cut and cut[-1] >= layers:
         raise UserError(f"cut = {list(cut)}: the model has {layers} layers, give first layers in 1..{layers - 1}")
     return cut
-
-

@@ -154,7 +154,9 @@ class Worker:
         if kind is Kind.EVALUATE:
             self._evaluate(action.batch)
             return
-        if kind in (Kind.FORWARD, Kind.RECOMPUTE, Kind.BACKWARD) and action.micro >= len(self.micro_sizes(action.batch)):
+        if kind in (Kind.FORWARD, Kind.RECOMPUTE, Kind.BACKWARD) and action.micro >= len(
+            self.micro_sizes(action.batch)
+        ):
             return  # a smaller last batch has fewer micro-batches
         if kind is Kind.FORWARD:
             self._forward(key, action)
