@@ -85,9 +85,7 @@ def run(
     """Run recipes over seeds; finished seeds are skipped, cut-off ones resumed."""
     from repro.commands.run import run_recipes
 
-    code = run_recipes(
-        recipes, seeds, seed_list, profile, settings or [], out, device.value, dry_run, fail_fast, fresh
-    )
+    code = run_recipes(recipes, seeds, seed_list, profile, settings or [], out, device.value, dry_run, fail_fast, fresh)
     raise typer.Exit(code)
 
 

@@ -45,6 +45,10 @@ def seed_folder(out: Path, recipe: str, run_hash: str, seed: int) -> Path:
     return out / recipe / run_hash / f"seed-{seed}"
 
 
-def costs(out: Path) -> Path:
-    """Measured layer times of this machine, from which blocks are cut."""
-    return out / ".costs"
+def costs() -> Path:
+    """Measured layer times of this machine, from which blocks are cut: one place, so that a cut stays the same.
+
+    REPRO_CACHE, else the user's cache folder.
+    """
+    home = os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME") or Path.home()) / ".cache"
+    return Path(os.environ.get("REPRO_CACHE") or Path(home) / "repro") / "costs"

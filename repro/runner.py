@@ -45,7 +45,7 @@ class Outcome:
 def plan_runs(recipes: Sequence[Recipe], out: Path, device: str) -> list[Plan]:
     """Resolve all recipes before anything runs, so that a wrong one stops the command first."""
     check_writable(out)
-    return [make_plan(recipe, device, paths.costs(out)) for recipe in recipes]
+    return [make_plan(recipe, device) for recipe in recipes]
 
 
 def check_writable(out: Path) -> None:

@@ -58,7 +58,7 @@ class Comparison:
 
 def compare(recipe: Recipe, seed: int, device: str, folder: Path) -> Comparison:
     """Train with the engine and with the oracle from the same seed; `folder` takes the engine's weights."""
-    plan = make_plan(recipe, device, folder)
+    plan = make_plan(recipe, device)
     engine_losses: dict[int, float] = {}
     engine_tests: dict[int, float] = {}
     Launch(plan, seed, final_weights=folder).run(

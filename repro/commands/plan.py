@@ -17,13 +17,10 @@ _SHADES = {Kind.FORWARD: "F", Kind.RECOMPUTE: "R", Kind.BACKWARD: "B", Kind.UPDA
 
 def describe_plans(recipes: Sequence[Recipe], seeds: Sequence[int], out: Path, device: str) -> None:
     """Print what `repro run` would do; runs and writes nothing."""
-    import tempfile
-
     from repro.pipeline.plan import make_plan
 
     for recipe in recipes:
-        with tempfile.TemporaryDirectory() as folder:
-            plan = make_plan(recipe, device, Path(folder), measure=False)
+        plan = make_plan(recipe, device, measure=False)
         where = paths.seed_folder(out, recipe.name, "<hash>", seeds[0]).parent
         print(f"{recipe.name} (profile {recipe.profile})")
         print(f"  method   {recipe.method.label(plan.blocks)}, {plan.blocks} block(s) on {', '.join(plan.devices)}")
@@ -43,7 +40,7 @@ def show_plan(
     extra = [] if blocks is None else [f"blocks={blocks}"]
     device = choose_device(device)
     recipe = choose_recipe(name, profile, [*settings, *extra], device)
-    plan = make_plan(recipe, device, paths.costs(paths.runs()), measure=True)
+    plan = make_plan(recipe, device, measure=True)
     assert plan.costs is not None
     base = recipe.model_copy(update={"method": _bp()})
     schedule = plan.schedule()

@@ -24,6 +24,10 @@ def run_recipes(
 ) -> int:
     """Resolve everything, then run; returns the exit code (the first failure's, 130 or 143 if interrupted)."""
     chosen_seeds = choose_seeds(seeds, seed_list)
+    if device != "cuda" and not dry_run:
+        from repro.pipeline import server
+
+        server.warm_up()
     recipes = [choose_recipe(name, profile, settings, "cpu" if device == "cpu" else "cuda") for name in names]
     device = choose_device(device)
 

@@ -6,11 +6,12 @@ import hashlib
 import logging
 import os
 import shutil
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from http.client import HTTPException
 from pathlib import Path
+from urllib.error import HTTPError
 
 from filelock import FileLock
 
@@ -51,15 +52,17 @@ def mirrored(url: str) -> str:
     return f"{base.rstrip('/')}/{url.rsplit('/', 1)[-1]}"
 
 
-def download(url: str, path: Path, expected: str) -> None:
+def download(url: str, path: Path, expected: str, otherwise: str = "") -> None:
     """Fetch `url` (or its mirror) to `path`, which appears only once its MD5 is `expected`.
 
     The caller holds the lock of the folder (`locked`). Raises MissingError, after seconds, where the network does
-    not answer, and where what came is not the file; nothing is left behind then.
+    not answer, and where what came is not the file; nothing is left behind then. `otherwise` is one more way to get it.
     """
     url = mirrored(url)
     part = path.with_name(path.name + ".part")
     by_hand = f"Fetch it where there is a network and put it at {path}, or set REPRO_MIRROR to a folder that has it."
+    if otherwise:
+        by_hand += f" {otherwise}"
     _logger.info("fetching %s to %s", url, path)
     try:
         with urllib.request.urlopen(url, timeout=_PATIENCE) as answer, part.open("wb") as file:
@@ -75,8 +78,8 @@ def download(url: str, path: Path, expected: str) -> None:
             f"{path} is missing, and what {url} sent is {what}: checksum {found} (MD5, {part.stat().st_size} bytes) "
             f"instead of {expected}; it was not kept. Run again, or: {by_hand}"
         )
-    except (OSError, urllib.error.URLError) as error:
-        reason = getattr(error, "reason", None) or error
+    except (OSError, HTTPException) as error:
+        reason = error if isinstance(error, HTTPError) else getattr(error, "reason", error)
         raise MissingError(f"{path} is missing, and {url} cannot be fetched ({reason}). {by_hand}") from error
     finally:
         with suppress(OSError):

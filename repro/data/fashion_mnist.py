@@ -17,6 +17,7 @@ from repro.errors import MissingError
 from repro.recipe.schema import DataSpec
 
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")  # of Debian's package dataset-fashion-mnist
+_PACKAGE = "Debian's package dataset-fashion-mnist has the files too."
 
 # MD5 of the files' content without gzip, which is the same however they were packed.
 CONTENT = {
@@ -101,8 +102,7 @@ class FashionMnist:
         path = self._find(name)
         if path is None:
             raise MissingError(
-                f"{self.own / name}.gz is missing. Install Debian's package dataset-fashion-mnist, or run again where "
-                "there is a network."
+                f"{self.own / name}.gz is missing. Run again where there is a network. {_PACKAGE}"
             )
         return path
 
@@ -111,4 +111,4 @@ class FashionMnist:
 
         for file, expected in FashionMNIST.resources:
             if self._find(file.removesuffix(".gz")) is None:
-                download(FashionMNIST.mirrors[0] + file, self.own / file, expected)
+                download(FashionMNIST.mirrors[0] + file, self.own / file, expected, _PACKAGE)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 
@@ -53,7 +54,8 @@ def measured_costs(
         torch.set_num_threads(before)
     costs = [once[key] for key in keys]
     rows = [[c.forward, c.backward, c.saved_bytes] for c in costs]
-    write_atomically(path, to_json({"machine": machine, "threads": threads, "layers": rows}) + "\n")
+    with suppress(OSError):  # without a cache folder the next run measures again
+        write_atomically(path, to_json({"machine": machine, "threads": threads, "layers": rows}) + "\n")
     return costs
 
 

@@ -6,8 +6,6 @@ never opens CUDA. A worker ends itself when its pipe to the parent closes, so no
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import socket
 import time
 from collections.abc import Callable
@@ -20,7 +18,7 @@ from typing import Any
 import torch.distributed as dist
 
 from repro.errors import RunFailed, UserError
-from repro.pipeline import checkpoint
+from repro.pipeline import checkpoint, server
 from repro.pipeline.entry import run_block
 from repro.pipeline.plan import Plan
 from repro.pipeline.report import describe
@@ -88,7 +86,7 @@ class Launch:
         listener = listener or Listener()
         plan = self.plan
         store = rendezvous(plan.recipe.runtime.port) if plan.blocks > 1 else None
-        context = _context(plan)
+        context = server.context(plan.devices[0])
         status = context.RawArray("q", 3 * plan.blocks)
         children: list[_Child] = []
         try:
@@ -195,17 +193,6 @@ def rendezvous(port: int) -> dist.TCPStore:
                     f"runtime.port = {port} cannot be used ({error.strerror}): give a free port in 1..65535, or 0 for any"
                 ) from None
     return dist.TCPStore("127.0.0.1", port, is_master=True, wait_for_workers=False)
-
-
-def _context(plan: Plan) -> Any:
-    # Pools of other libraries are sized when they are loaded: one thread there, torch sets its own number later.
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
-    if plan.devices[0] == "cpu" and "forkserver" in multiprocessing.get_all_start_methods():
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["repro.pipeline.entry"])
-        return context
-    return multiprocessing.get_context("spawn")
 
 
 def _blame(children: list[_Child]) -> BlockFailed:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from repro import data, models
+from repro import data, models, paths
 from repro.errors import MissingError, UserError
 from repro.pipeline.costs import measured_costs
 from repro.pipeline.machine import cores, machine_name
@@ -61,7 +61,7 @@ class Plan:
         return self.recipe.method.schedule(self.blocks, self.num_batches, self.evaluations if evaluations else {})
 
 
-def make_plan(recipe: Recipe, device: str, costs_folder: Path, *, measure: bool | None = None) -> Plan:
+def make_plan(recipe: Recipe, device: str, *, measure: bool | None = None) -> Plan:
     """Resolve `recipe` for `device` ("cpu" or "cuda"); prepares the data, measures layers, checks the schedule.
 
     Raises UserError, before any process starts, where blocks exceed layers, a cut is out of range or the
@@ -84,15 +84,12 @@ def make_plan(recipe: Recipe, device: str, costs_folder: Path, *, measure: bool 
     recompute = recipe.method.schedule(recipe.blocks, num_batches, {}).recompute
     shapes = models.shapes(factories, seedless.image_shape)
     costs = None
-    if isinstance(recipe.cut, tuple):
-        cut = _checked_cut(recipe.cut, len(factories))
-    else:
-        cut = ()
+    cut = _checked_cut(recipe.cut, len(factories)) if isinstance(recipe.cut, tuple) else ()
     if measure or (measure is None and recipe.cut == "measured" and recipe.blocks > 1):
         batch = recipe.data.batch_size
         where = torch.device(devices(recipe.blocks, device)[0])
         inputs = [(batch, *shape) for shape in shapes[:-1]]
-        costs = tuple(measured_costs(factories, inputs, where, threads, costs_folder, machine_name(where)))
+        costs = tuple(measured_costs(factories, inputs, where, threads, paths.costs(), machine_name(where)))
     if not isinstance(recipe.cut, tuple) and recipe.blocks > 1:
         basis = costs if recipe.cut == "measured" and costs else _estimated(factories, shapes)
         cut = best_cut(basis, recompute)
@@ -120,8 +117,6 @@ def make_plan(recipe: Recipe, device: str, costs_folder: Path, *, measure: bool 
 
 def data_root(recipe: Recipe) -> Path:
     """The folder of the data's files: the recipe's own, or the common one."""
-    from repro import paths
-
     return Path(recipe.data.path) if recipe.data.path else paths.data_root()
 
 
