@@ -101,9 +101,7 @@ class FashionMnist:
     def _path(self, name: str) -> Path:
         path = self._find(name)
         if path is None:
-            raise MissingError(
-                f"{self.own / name}.gz is missing. Run again where there is a network. {_PACKAGE}"
-            )
+            raise MissingError(f"{self.own / name}.gz is missing. Run again where there is a network. {_PACKAGE}")
         return path
 
     def _fetch(self) -> None:
