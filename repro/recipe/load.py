@@ -14,6 +14,7 @@ from repro import paths
 from repro.errors import UserError, nearest
 
 PROFILES = ("paper", "quick", "smoke")
+SETTINGS = "settings"  # folder of what recipes extend; no recipes themselves
 # Short names of settings that users type often.
 ALIASES = {
     "staleness": "method.staleness",
@@ -102,7 +103,8 @@ def validate(raw: Mapping[str, Any]) -> Any:
 
 def _files() -> dict[str, Path]:
     root = paths.recipes()
-    return {p.stem: p for p in sorted(root.glob("*/*.yaml"), key=lambda p: (p.parent.name, p.stem))}
+    found = (p for p in root.glob("*/*.yaml") if p.parent.name != SETTINGS)
+    return {p.stem: p for p in sorted(found, key=lambda p: (p.parent.name, p.stem))}
 
 
 def _find(name: str) -> Path:
@@ -123,7 +125,7 @@ def _resolve(path: Path) -> dict[str, Any]:
     base = raw.pop("extends", None)
     if base is None:
         return raw
-    for folder in (path.parent, paths.recipes() / "settings"):
+    for folder in (path.parent, paths.recipes() / SETTINGS):
         if (folder / f"{base}.yaml").is_file():
             return _merge(_resolve(folder / f"{base}.yaml"), raw)
     raise UserError(f"{path}: extends: '{base}' is neither beside it nor in {paths.recipes() / 'settings'}")
