@@ -57,5 +57,5 @@ def run_recipes(
     done = len(outcomes) - len(bad)
     print(f"{done} of {len(plans) * len(chosen_seeds)} seeds complete in {folder}", file=sys.stderr)
     for outcome in bad:
-        print(f"{outcome.recipe} seed {outcome.seed}: {outcome.status}: {outcome.message}", file=sys.stderr)
+        print(f"{outcome.recipe} seed {outcome.seed}: {outcome.status}", file=sys.stderr)
     return bad[0].exit_code if bad else 0
