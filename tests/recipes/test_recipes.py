@@ -1,0 +1,193 @@
+"""Every recipe loads, is named as interface.md says, and its schedule runs without deadlock."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import pytest
+import yaml
+
+from repro import paths
+from repro.errors import UserError
+from repro.recipe import Recipe, catalogue, load
+from repro.recipe.load import PROFILES
+from repro.schedule import Action, Kind, simulate
+
+CATALOGUE = catalogue()
+NAMES = sorted(CATALOGUE)
+SETTINGS = sorted(path.stem for path in (paths.recipes() / "settings").glob("*.yaml"))
+FOR_TESTS = sorted((Path(__file__).parents[1] / "recipes_for_tests").glob("*.yaml"))
+
+CIFAR_NETS = ("resnet98", "resnet164", "vgg19", "resnext29")
+IMAGENET_NETS = ("imagenet-resnet18", "imagenet-resnet50")
+METHODS = ("bp", "gpipe", "fr", "ddg", "fdg", "dni", "cdni", "dsp")
+
+_METHOD = "(?P<method>bp|gpipe|fr|ddg|fdg|dni|cdni|dsp)"
+_NET = f"(?P<net>preact-resnet164|{'|'.join((*CIFAR_NETS, *IMAGENET_NETS))})"
+DSP_NAME = re.compile(
+    f"(?P<experiment>straggler-|gradient-gap-)?{_METHOD}-{_NET}"
+    "(?:-k(?P<blocks>[24]))?(?:-(?P<variant>s630|s1470|free|barrier))?(?P<sgd>-sgd)?"
+)
+APPROXIMATION_NAME = re.compile(
+    "(?P<estimator>full|zero|random|top1|sampled|shared-topk)-(?P<net>resnet20|resnet14|vgg19|cnn2)"
+    "(?:-(?P<schedule>s1|s2|s3|early|all|measured))?(?P<paper>-paper)?"
+)
+STALENESS = {
+    (2, None): "1,0;2,0",
+    (3, None): "1,1,0;4,2,0",
+    (4, None): "1,1,1,0;6,4,2,0",
+    (3, "s630"): "2,2,0;6,3,0",
+    (3, "s1470"): "5,5,0;14,7,0",
+}
+
+
+def paper(name: str) -> Recipe:
+    recipe: Recipe = load(name)
+    return recipe
+
+
+def names_matching(pattern: re.Pattern[str]) -> list[tuple[str, dict[str, Any]]]:
+    return [(name, match.groupdict()) for name in NAMES if (match := pattern.fullmatch(name))]
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("name", NAMES)
+def test_loads_in_every_profile(name: str, profile: str) -> None:
+    recipe = load(name, profile)
+    assert recipe.name == name
+    assert recipe.group == CATALOGUE[name].group
+    assert recipe.blocks == CATALOGUE[name].blocks
+    assert (recipe.data.name in ("cifar10", "imagenet")) == (profile == "paper")  # quick and smoke work offline
+    assert all(epoch < recipe.epochs for epoch in recipe.optimizer.milestones), "a decay after the end of training"
+
+
+@pytest.mark.parametrize("path", FOR_TESTS, ids=lambda path: path.stem)
+def test_recipes_of_the_suite_load_by_path(path: Path) -> None:
+    assert load(str(path)).model.name == "tiny"
+
+
+def test_names_follow_the_grammar() -> None:
+    strange = [n for n in NAMES if not DSP_NAME.fullmatch(n) and not APPROXIMATION_NAME.fullmatch(n)]
+    assert strange == ["bias-resnet20"]
+
+
+def test_no_two_files_share_a_name() -> None:
+    stems = [path.stem for path in paths.recipes().glob("*/*.yaml")]
+    assert sorted(set(stems)) == sorted(stems)
+
+
+@pytest.mark.parametrize(("name", "parts"), names_matching(DSP_NAME))
+def test_a_dsp_name_says_what_the_recipe_holds(name: str, parts: dict[str, str | None]) -> None:
+    recipe = paper(name)
+    method = recipe.method.model_dump()
+    assert recipe.group == "dsp"
+    assert recipe.model.name == parts["net"]
+    assert recipe.blocks == int(parts["blocks"] or 3)
+    assert recipe.experiment == (parts["experiment"] or "train-").removesuffix("-")
+    assert (recipe.straggler.probability > 0) == (recipe.experiment == "straggler")
+    assert (recipe.optimizer.momentum == 0) == (parts["sgd"] is not None)
+    assert method["name"] == ("dni" if parts["method"] == "cdni" else parts["method"])
+    assert method.get("conditional", False) == (parts["method"] == "cdni")
+    if parts["method"] == "dsp":
+        assert method["staleness"] == STALENESS[recipe.blocks, parts["variant"]]
+    if parts["method"] in ("fr", "ddg"):
+        assert method["locking"] == (parts["variant"] or "mailbox")
+
+
+@pytest.mark.parametrize(("name", "parts"), names_matching(APPROXIMATION_NAME))
+def test_an_approximation_name_says_what_the_recipe_holds(name: str, parts: dict[str, str | None]) -> None:
+    recipe = paper(name)
+    gradient = recipe.gradient
+    assert recipe.group == "gradient-approximation"
+    assert (recipe.model.name, recipe.method.name, recipe.blocks) == (parts["net"], "bp", 1)
+    assert gradient.estimator == parts["estimator"]
+    assert gradient.scale == ("paper" if parts["paper"] else "natural")
+    if parts["estimator"] != "full":
+        assert gradient.schedule == (parts["schedule"] or "alternate")
+        assert (gradient.schedule == "alternate") == (parts["net"] == "cnn2")
+
+
+def promised() -> list[str]:
+    """The names that interface.md and the issues promise."""
+    names = [f"{m}-{net}{k}" for m in METHODS for net in CIFAR_NETS for k in ("", "-k2", "-k4")]
+    names += [f"{m}-{net}{k}" for m in METHODS if "dni" not in m for net in IMAGENET_NETS for k in ("", "-k2", "-k4")]
+    names += [f"dsp-{net}-{s}" for net in (*CIFAR_NETS, *IMAGENET_NETS) for s in ("s630", "s1470")]
+    names += [f"{m}-{net}-{rule}" for m in ("fr", "ddg") for net in CIFAR_NETS[:2] for rule in ("free", "barrier")]
+    names += ["bp-preact-resnet164", "dsp-preact-resnet164", "bias-resnet20", "full-resnet14"]
+    names += [f"straggler-{m}-resnet98" for m in ("bp", "fr", "gpipe", "ddg", "dsp")]
+    names += ["straggler-dsp-resnet98-s630", "straggler-dsp-resnet98-s1470"]
+    names += [f"gradient-gap-dsp-resnet98{s}{o}" for s in ("", "-s630", "-s1470") for o in ("", "-sgd")]
+    names += [f"full-{net}" for net in ("resnet20", "vgg19", "cnn2")]
+    names += [f"{e}-{net}-s1" for e in ("zero", "random", "top1") for net in ("resnet20", "vgg19")]
+    names += [f"top1-{net}-{s}" for net in ("resnet20", "vgg19") for s in ("s2", "s3", "early", "all", "measured")]
+    names += [f"{e}-cnn2" for e in ("zero", "random", "top1", "sampled", "shared-topk")]
+    names += ["top1-resnet20-s1-paper", "top1-cnn2-paper"]
+    return names
+
+
+def test_every_promised_recipe_is_there() -> None:
+    assert sorted(set(promised()) - set(NAMES)) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_says_in_one_sentence_what_it_reproduces(name: str) -> None:
+    text = CATALOGUE[name].reproduces
+    assert 20 < len(text) < 200
+    assert "\n" not in text
+
+
+def test_methods_of_a_net_differ_in_their_method_alone() -> None:
+    """A comparison of methods is fair only where everything else is the same, in every profile."""
+    for profile in PROFILES:
+        held: dict[tuple[str, str, int, float], set[str]] = {}
+        for name, parts in names_matching(DSP_NAME):
+            recipe = load(name, profile)
+            key = (recipe.experiment, parts["net"], recipe.blocks, recipe.optimizer.momentum)
+            rest = recipe.model_dump_json(exclude={"name", "reproduces", "method", "profile"})
+            held.setdefault(key, set()).add(rest)
+        assert {key: len(kinds) for key, kinds in held.items() if len(kinds) > 1} == {}
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if CATALOGUE[n].blocks > 1])
+def test_schedule_runs_without_deadlock(name: str) -> None:
+    """12 batches with an evaluation in the middle: every block makes every update."""
+    recipe = paper(name)
+    schedule = recipe.method.schedule(recipe.blocks, 12, {6: 1, 12: 2})
+
+    def duration(block: int, action: Action) -> float:
+        return 1.0 + 0.1 * block
+
+    timeline = simulate(schedule, duration)
+    for block in range(recipe.blocks):
+        done = [span.action for span in timeline.of(block)]
+        assert [a.batch for a in done if a.kind is Kind.UPDATE] == list(range(12))
+        assert [a.batch for a in done if a.kind is Kind.EVALUATE] == [1, 2]
+
+
+def test_settings_are_no_recipes() -> None:
+    assert not set(SETTINGS) & set(NAMES)
+    with pytest.raises(UserError, match="unknown recipe 'cifar-resnet'"):
+        load("cifar-resnet")
+
+
+def test_every_settings_file_is_used() -> None:
+    extended = {
+        yaml.safe_load(path.read_text(encoding="utf-8")).get("extends") for path in paths.recipes().glob("*/*.yaml")
+    }
+    assert extended - {None} == set(SETTINGS)
+
+
+def test_a_recipe_file_is_small() -> None:
+    """It holds only what differs from its settings."""
+    long = [n for n in NAMES if len(CATALOGUE[n].path.read_text(encoding="utf-8").splitlines()) > 10]
+    assert long == []
+
+
+def test_listing_reads_little() -> None:
+    """`repro list` has half a second in all; the catalogue takes some 40 ms of it. The margin is for busy machines."""
+    start = perf_counter()
+    catalogue()
+    assert perf_counter() - start < 0.5
