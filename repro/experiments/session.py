@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any, TextIO
 
 from repro.pipeline.machine import cores, machine_name
+from repro.pipeline.partition import graph_bytes
 from repro.pipeline.plan import Plan
 from repro.progress import Progress
 from repro.store import RunFolder, to_json
@@ -145,5 +146,5 @@ def _bytes(batch: int, shape: tuple[int, ...]) -> int:
 def _graph(plan: Plan, low: int, high: int, summary: dict[str, Any], micro: int) -> int:
     """G_k: from the layers' measured sizes where there are some, else as counted in the block itself."""
     if plan.costs is not None:
-        return sum(c.saved_bytes for c in plan.costs[low:high])
+        return graph_bytes(plan.costs[low:high])
     return int(summary["graph_bytes"]) * micro

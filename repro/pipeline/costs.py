@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import astuple
 from pathlib import Path
 from statistics import median
 
@@ -14,11 +15,12 @@ import torch
 from torch import nn
 
 from repro.models import LayerFactory
-from repro.pipeline.memory import graph_bytes
+from repro.pipeline.memory import saved_by_layer
 from repro.pipeline.partition import LayerCost
 from repro.store import to_json, write_atomically
 
 Shape = tuple[int, ...]
+_FORMAT = 2  # of the file; raise when its rows or what they measure change
 
 
 def measured_costs(
@@ -38,7 +40,7 @@ def measured_costs(
     keys = [
         _signature(module, shape, first=i == 0) for i, (module, shape) in enumerate(zip(modules, inputs, strict=True))
     ]
-    text = "\n".join([machine, device.type, str(threads), torch.__version__, *keys])
+    text = "\n".join([str(_FORMAT), machine, device.type, str(threads), torch.__version__, *keys])
     path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
     known = _read(path, len(keys))
     if known is not None:
@@ -53,7 +55,7 @@ def measured_costs(
     finally:
         torch.set_num_threads(before)
     costs = [once[key] for key in keys]
-    rows = [[c.forward, c.backward, c.saved_bytes] for c in costs]
+    rows = [list(astuple(c)) for c in costs]
     with suppress(OSError):  # without a cache folder the next run measures again
         write_atomically(path, to_json({"machine": machine, "threads": threads, "layers": rows}) + "\n")
     return costs
@@ -66,7 +68,7 @@ def _signature(module: nn.Module, shape: Shape, first: bool) -> str:
 def _read(path: Path, number: int) -> list[LayerCost] | None:
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))["layers"]
-        costs = [LayerCost(float(f), float(b), int(s)) for f, b, s in rows]
+        costs = [LayerCost(float(f), float(b), *map(int, sizes)) for f, b, *sizes in rows]
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return costs if len(costs) == number else None
@@ -76,7 +78,7 @@ def _measure(module: nn.Module, shape: Shape, device: torch.device, needs_input_
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(shape, generator=generator).to(device)
     module.train()
-    saved = graph_bytes(module, x.clone().requires_grad_(needs_input_gradient))
+    sizes = saved_by_layer(module, x.clone().requires_grad_(needs_input_gradient))
     forwards, backwards = [], []
     for trial in range(6):
         leaf = x.clone().requires_grad_(needs_input_gradient)
@@ -91,7 +93,7 @@ def _measure(module: nn.Module, shape: Shape, device: torch.device, needs_input_
         if trial:  # the first one warms up
             forwards.append(middle - start)
             backwards.append(end - middle)
-    return LayerCost(median(forwards), median(backwards), saved)
+    return LayerCost(median(forwards), median(backwards), *sizes)
 
 
 def _now(device: torch.device) -> float:

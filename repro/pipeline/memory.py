@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
@@ -11,19 +11,26 @@ from torch import Tensor, nn
 class SavedBytes:
     """Counts the distinct storages that autograd saves for the backward while the context is open.
 
-    Parameters, buffers and the block's own input are left out: they are counted elsewhere.
+    `left_out`: tensors that are counted elsewhere (parameters, buffers, the block's own input).
     """
 
     def __init__(self, left_out: Iterable[Tensor]) -> None:
-        self.total = 0
-        self._seen = {t.untyped_storage().data_ptr() for t in left_out}
+        self.sizes: dict[int, int] = {}  # address of a storage -> bytes
+        self._alive: list[Tensor] = []  # an address must not be used twice while counting
+        self._left_out = {t.untyped_storage().data_ptr() for t in left_out}
         self._hooks = torch.autograd.graph.saved_tensors_hooks(self._pack, lambda tensor: tensor)
+
+    @property
+    def total(self) -> int:
+        """Bytes of everything saved so far."""
+        return sum(self.sizes.values())
 
     def _pack(self, tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        if storage.data_ptr() not in self._seen:
-            self._seen.add(storage.data_ptr())
-            self.total += storage.nbytes()
+        address = storage.data_ptr()
+        if address not in self._left_out and address not in self.sizes:
+            self.sizes[address] = storage.nbytes()
+            self._alive.append(tensor.detach())
         return tensor
 
     def __enter__(self) -> SavedBytes:
@@ -32,14 +39,18 @@ class SavedBytes:
 
     def __exit__(self, *error: object) -> None:
         self._hooks.__exit__(*error)  # type: ignore[arg-type]
+        self._alive.clear()
 
 
-def graph_bytes(module: nn.Module, x: Tensor, forward: Callable[[Tensor], Tensor] | None = None) -> int:
-    """Bytes that the graph of one forward of `module` keeps for x, weights and x itself left out."""
-    with SavedBytes([x, *module.parameters(), *module.buffers()]) as saved:
-        y = (forward or module)(x.clone() if x.requires_grad else x)  # a layer may write to its input
-    del y
-    return saved.total
+def saved_by_layer(module: nn.Module, x: Tensor) -> tuple[int, int, int]:
+    """Bytes that one forward of `module` keeps for its backward: (inner, its input, its output)."""
+    source = x.clone()  # a layer may write to its input
+    with SavedBytes([*module.parameters(), *module.buffers()]) as saved:
+        y = module(source)
+        place_in, place_out = (t.untyped_storage().data_ptr() for t in (source, y))
+    own_input = saved.sizes.pop(place_in, 0)
+    own_output = saved.sizes.pop(place_out, 0) if place_out != place_in else 0
+    return saved.total, own_input, own_output
 
 
 def tensor_bytes(tensors: Iterable[Tensor | None]) -> int:

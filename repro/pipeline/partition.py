@@ -9,16 +9,30 @@ from itertools import accumulate
 
 @dataclass(frozen=True)
 class LayerCost:
-    """What one layer takes for one full batch: seconds forward and backward, bytes kept for the backward."""
+    """What one layer takes for one full batch: seconds forward and backward, bytes kept for the backward.
+
+    `input_bytes` / `output_bytes`: size of its input / output if the backward needs it, else 0; `inner_bytes`: the rest.
+    """
 
     forward: float
     backward: float
-    saved_bytes: int = 0
+    inner_bytes: int = 0
+    input_bytes: int = 0
+    output_bytes: int = 0
 
 
 def block_cost(costs: Sequence[LayerCost], recompute: bool) -> float:
     """Seconds of work per batch of a block with these layers; a recomputing block runs its forward twice."""
     return sum(c.forward * (2 if recompute else 1) + c.backward for c in costs)
+
+
+def graph_bytes(costs: Sequence[LayerCost]) -> int:
+    """Bytes that the graph of a block with these layers keeps, the block's input left out.
+
+    A tensor between two layers is kept once if either side needs it.
+    """
+    between = sum(max(a.output_bytes, b.input_bytes) for a, b in zip(costs[:-1], costs[1:], strict=True))
+    return sum(c.inner_bytes for c in costs) + between + (costs[-1].output_bytes if costs else 0)
 
 
 def spans(cut: Sequence[int], num_layers: int) -> list[tuple[int, int]]:
