@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from repro.data.counters import bits, integers
+from repro.data.pixels import upload
 from repro.seeding import derive
 
 
@@ -41,10 +42,13 @@ def centre_windows(count: int, room: tuple[int, int]) -> Windows:
 
 def cut(images: torch.Tensor, windows: Windows, size: tuple[int, int]) -> torch.Tensor:
     """Cut a window of `size` = (h, w) out of each of `images` [n, C, H, W]; returns [n, C, h, w] of the same type."""
-    rows = windows.top[:, None] + np.arange(size[0])
-    across = np.arange(size[1])
-    columns = windows.left[:, None] + np.where(windows.mirrored[:, None], across[::-1], across)
     n, channels, _, width = images.shape
-    places = torch.from_numpy(rows[:, :, None] * width + columns[:, None, :]).to(images.device, non_blocking=True)
+    device = images.device
+    drawn = torch.from_numpy(np.stack([windows.top, windows.left, windows.mirrored]).astype(np.int64))
+    top, left, mirrored = upload(drawn, device)[:, :, None]
+    across = torch.arange(size[1], device=device)
+    rows = top + torch.arange(size[0], device=device)
+    columns = left + torch.where(mirrored == 1, size[1] - 1 - across, across)
+    places = rows[:, :, None] * width + columns[:, None, :]
     flat = images.reshape(n, channels, -1)
     return flat.gather(2, places.reshape(n, 1, -1).expand(n, channels, -1)).reshape(n, channels, *size)

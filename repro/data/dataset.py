@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from repro.data.batches import Batches
+from repro.data.pixels import upload
 from repro.data.source import Labels, Shape, Source
 from repro.data.subset import balanced
 from repro.recipe.schema import DataSpec
@@ -66,11 +67,11 @@ class Data:
 
     def train_labels(self, batch: int) -> torch.Tensor:
         """Classes of a training batch: int64 [n] on the device."""
-        return torch.from_numpy(self._train_labels[self._batches.train_ids(batch)]).to(self._device)
+        return upload(torch.from_numpy(self._train_labels[self._batches.train_ids(batch)]), self._device)
 
     def test_labels(self, step: int) -> torch.Tensor:
         """Classes of a test batch: int64 [n] on the device."""
-        return torch.from_numpy(self._test_labels[self._batches.test_ids(step)]).to(self._device)
+        return upload(torch.from_numpy(self._test_labels[self._batches.test_ids(step)]), self._device)
 
     @cached_property
     def _train_labels(self) -> Labels:

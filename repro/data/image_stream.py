@@ -17,7 +17,7 @@ from repro.data.batches import Batches
 from repro.data.counters import bits
 from repro.data.image_check import read_image
 from repro.data.image_tree import ImageTree
-from repro.data.pixels import normalise
+from repro.data.pixels import Normalise
 from repro.data.source import Shape
 from repro.data.subset import balanced
 from repro.errors import RunFailed
@@ -119,6 +119,10 @@ class StreamedImages:
         return self._finish(stream.get(passes * self.batches.test_steps + step))
 
     @cached_property
+    def _normalise(self) -> Normalise:
+        return Normalise(self.source.mean, self.source.std, self.device)
+
+    @cached_property
     def _train(self) -> _Stream:
         files = self._files(True, self.spec.train_limit)
 
@@ -147,7 +151,7 @@ class StreamedImages:
         return [files[i] for i in balanced(self.source.labels(train), limit)]
 
     def _finish(self, images: torch.Tensor) -> torch.Tensor:
-        return normalise(images.to(self.device, non_blocking=True), self.source.mean, self.source.std)
+        return self._normalise(images.to(self.device, non_blocking=True))  # the loader has pinned them
 
 
 def _leave_with_parent(_: int) -> None:

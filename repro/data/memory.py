@@ -9,7 +9,7 @@ from torch.nn.functional import pad
 
 from repro.data.augment import centre_windows, cut, random_windows
 from repro.data.batches import Batches
-from repro.data.pixels import normalise, resize
+from repro.data.pixels import Normalise, resize, upload
 from repro.data.source import MemorySource, Shape
 from repro.data.subset import balanced
 from repro.recipe.schema import DataSpec
@@ -35,22 +35,26 @@ class MemoryImages:
     def train(self, batch: int) -> torch.Tensor:
         """Images of a global training batch: float32 [n, C, H, W] on the device."""
         ids = self.batches.train_ids(batch)
-        images = self._upload(self._train[torch.from_numpy(ids)])
+        images = upload(self._train[torch.from_numpy(ids)], self.device)
         if self.spec.augment != "none":
             images = pad(images, (self.padding,) * 4)  # black, in the pixel domain
             windows = random_windows(
                 ids, self.batches.seed, self.batches.epoch(batch), self._room(images), self.spec.augment == "crop-flip"
             )
             images = cut(images, windows, self.shape[1:])
-        return normalise(images, self.source.mean, self.source.std)
+        return self._normalise(images)
 
     def test(self, step: int) -> torch.Tensor:
         """Images of a test batch: float32 [n, C, H, W] on the device."""
         ids = self.batches.test_ids(step)
-        images = self._upload(self._test[torch.from_numpy(ids)])
+        images = upload(self._test[torch.from_numpy(ids)], self.device)
         if self.windowed:
             images = cut(images, centre_windows(len(ids), self._room(images)), self.shape[1:])
-        return normalise(images, self.source.mean, self.source.std)
+        return self._normalise(images)
+
+    @cached_property
+    def _normalise(self) -> Normalise:
+        return Normalise(self.source.mean, self.source.std, self.device)
 
     @cached_property
     def _train(self) -> torch.Tensor:
@@ -70,8 +74,3 @@ class MemoryImages:
 
     def _room(self, images: torch.Tensor) -> tuple[int, int]:
         return images.shape[2] - self.shape[1], images.shape[3] - self.shape[2]
-
-    def _upload(self, images: torch.Tensor) -> torch.Tensor:
-        if self.device.type == "cuda":
-            images = images.pin_memory()
-        return images.to(self.device, non_blocking=True)

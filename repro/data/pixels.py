@@ -10,12 +10,23 @@ from torch.nn.functional import interpolate
 _CHUNK = 1024  # images resized at once: bounds the float copies
 
 
-def normalise(images: torch.Tensor, mean: Sequence[float], std: Sequence[float]) -> torch.Tensor:
-    """Return (images - mean) / std per channel: uint8 [n, C, H, W] -> float32, contiguous; mean, std in 0..255."""
-    shape = (1, len(mean), 1, 1)
-    shift = torch.tensor(mean, dtype=torch.float32, device=images.device).reshape(shape)
-    scale = torch.tensor(std, dtype=torch.float32, device=images.device).reshape(shape)
-    return images.contiguous().to(torch.float32).sub_(shift).div_(scale)
+def upload(values: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Return a CPU tensor on `device`; neither side waits for the other."""
+    if device.type == "cuda":
+        values = values.pin_memory()
+    return values.to(device, non_blocking=True)
+
+
+class Normalise:
+    """(image - mean) / std per channel, with `mean` and `std` in units of 0..255 kept on the device."""
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float], device: torch.device) -> None:
+        self.mean = torch.tensor(mean, dtype=torch.float32, device=device).reshape(1, -1, 1, 1)
+        self.std = torch.tensor(std, dtype=torch.float32, device=device).reshape(1, -1, 1, 1)
+
+    def __call__(self, images: torch.Tensor) -> torch.Tensor:
+        """From uint8 [n, C, H, W] to float32, contiguous."""
+        return images.contiguous().to(torch.float32).sub_(self.mean).div_(self.std)
 
 
 def resize(images: torch.Tensor, size: int) -> torch.Tensor:

@@ -9,7 +9,7 @@ import torch
 from repro.data.augment import Windows, centre_windows, cut, random_windows
 from repro.data.batches import Batches
 from repro.data.memory import MemoryImages
-from repro.data.pixels import normalise, resize
+from repro.data.pixels import Normalise, resize
 from repro.recipe.schema import DataSpec
 
 CPU = torch.device("cpu")
@@ -128,7 +128,7 @@ def test_resize_keeps_flat_images_and_bytes() -> None:
 
 def test_normalise_per_channel_contiguous_float32() -> None:
     bright = torch.full((2, 4, 4, 3), 255, dtype=torch.uint8).permute(0, 3, 1, 2)
-    found = normalise(bright, (125.3, 123.0, 113.9), (63.0, 62.1, 66.7))
+    found = Normalise((125.3, 123.0, 113.9), (63.0, 62.1, 66.7), CPU)(bright)
     assert found.dtype == torch.float32
     assert found.is_contiguous()
     expected = [(255 - 125.3) / 63.0, (255 - 123.0) / 62.1, (255 - 113.9) / 66.7]
