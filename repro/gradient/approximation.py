@@ -1,0 +1,173 @@
+"""Approximated filter gradients put into a network, or into one block of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MethodType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from repro import paths
+from repro.gradient import kernels, schedules
+from repro.gradient.convolution import convolution
+from repro.gradient.estimators import Estimator
+from repro.gradient.estimators import build as build_estimator
+from repro.gradient.geometry import ConvShape, Geometry, geometry_of
+from repro.gradient.numbering import named_convolutions
+from repro.gradient.schedules import Schedule
+from repro.gradient.timings import Timings
+from repro.recipe.schema import GradientSpec
+from repro.seeding import derive
+
+_TYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+
+
+@dataclass(frozen=True)
+class _Site:
+    """A convolution that takes part."""
+
+    name: str
+    number: int
+    geometry: Geometry | str  # in words why it cannot be approximated
+
+
+def attach(
+    layers: Sequence[tuple[str, nn.Module]],
+    settings: GradientSpec,
+    *,
+    seed: int,
+    steps_per_epoch: int,
+    epochs: int,
+    numbers: Mapping[str, int],
+    timings: Path | None = None,
+) -> Approximation:
+    """Let the convolutions inside `layers` (all of a network, or a block's part) follow the schedule of `settings`.
+
+    `numbers` = number_convolutions of the whole network: what is drawn and decided never depends on how the network
+    is cut. `timings` is the folder of measured times (only the schedule `measured` reads it). UserError for rules
+    that do not fit the network, MissingError for a forced kernel whose hardware is missing.
+    """
+    schedule = schedules.build(settings, numbers, steps_per_epoch, epochs)
+    device = next((p.device for _, module in layers for p in module.parameters()), torch.device("cpu"))
+    check_kernel(settings, device)
+    return Approximation(layers, schedule, settings, seed, timings or paths.costs())
+
+
+def check_kernel(settings: GradientSpec, device: torch.device) -> None:
+    """Raise MissingError or UserError if the recipe forces a kernel that cannot run on `device`."""
+    rules = () if isinstance(settings.schedule, str) else settings.schedule
+    if "top1" in {settings.estimator, *(rule.estimator for rule in rules)}:
+        kernels.require(settings.kernel, device)
+
+
+class Approximation:
+    """The approximated convolutions of a block. `set_batch` before each forward; the backward follows by itself."""
+
+    def __init__(
+        self,
+        layers: Sequence[tuple[str, nn.Module]],
+        schedule: Schedule,
+        settings: GradientSpec,
+        seed: int,
+        timings: Path,
+    ) -> None:
+        self.schedule, self.seed = schedule, seed
+        self._settings, self._timings = settings, Timings(timings)
+        self._estimators: dict[str, Estimator] = {}
+        self._faster: dict[int, bool] = {}
+        self._batch, self._micro = 0, 0
+        self._uses: Counter[str] = Counter()
+        self._fallbacks: Counter[tuple[str, str]] = Counter()
+        self._modules: list[nn.Conv2d] = []
+        for name, module in named_convolutions(layers):
+            site = _Site(name, schedule.numbers[name], geometry_of(module))
+            module.forward = MethodType(self._replacement(site), module)  # type: ignore[method-assign]
+            self._modules.append(module)
+
+    def set_batch(self, batch: int, micro: int = 0) -> None:
+        """Say which batch (over all epochs, from 0) and micro-batch the next forward belongs to."""
+        self._batch, self._micro = batch, micro
+
+    def detach(self) -> None:
+        """Give the convolutions their own forward back."""
+        for module in self._modules:
+            module.__dict__.pop("forward", None)
+
+    def report(self) -> dict[str, Any]:
+        """Counts of forwards that kept a graph: `uses` per estimator, `fallbacks` to full per layer and reason,
+        `kernels` of top1, and for `measured` which convolutions were faster."""
+        used: Counter[str] = Counter()
+        for estimator in self._estimators.values():
+            used.update(getattr(estimator, "used", {}))
+        report: dict[str, Any] = {
+            "uses": dict(self._uses),
+            "fallbacks": [
+                {"layer": layer, "reason": reason, "count": count}
+                for (layer, reason), count in sorted(self._fallbacks.items())
+            ],
+            "kernels": dict(used),
+        }
+        if self.schedule.measured:
+            report["faster"] = {str(number): faster for number, faster in sorted(self._faster.items())}
+        return report
+
+    def _replacement(self, site: _Site) -> Callable[[nn.Conv2d, Tensor], Tensor]:
+        def forward(module: nn.Conv2d, x: Tensor) -> Tensor:
+            return self._convolve(site, module, x)
+
+        return forward
+
+    def _convolve(self, site: _Site, module: nn.Conv2d, x: Tensor) -> Tensor:
+        if torch.is_grad_enabled() and module.weight.requires_grad:
+            estimator = self._decide(site, module, x)
+            if estimator is not None:
+                assert isinstance(site.geometry, Geometry)
+                own = derive(self.seed, "gradient", site.number, self._batch, self._micro)
+                return convolution(x, module.weight, module.bias, site.geometry, estimator, own)
+        y: Tensor = module._conv_forward(x, module.weight, module.bias)
+        return y
+
+    def _decide(self, site: _Site, module: nn.Conv2d, x: Tensor) -> Estimator | None:
+        """The estimator of this convolution on this batch; None for the library's own. Counts either."""
+        name = self.schedule.estimator(site.number, self._batch)
+        if name != "full":
+            reason = _unsupported(site, module, x)
+            if reason is not None:
+                self._fallbacks[site.name, reason] += 1
+                name = "full"
+        estimator = None if name == "full" else self._estimator(name)
+        if estimator is not None and self.schedule.measured and not self._measured(site, module, x, estimator):
+            estimator, name = None, "full"
+        self._uses[name] += 1
+        return estimator
+
+    def _estimator(self, name: str) -> Estimator:
+        if name not in self._estimators:
+            s = self._settings
+            self._estimators[name] = build_estimator(name, scale=s.scale, kernel=s.kernel, samples=s.samples)
+        return self._estimators[name]
+
+    def _measured(self, site: _Site, module: nn.Conv2d, x: Tensor, estimator: Estimator) -> bool:
+        if site.number not in self._faster:
+            assert isinstance(site.geometry, Geometry)
+            shape = ConvShape.of(x, module.weight, site.geometry)
+            self._faster[site.number] = self._timings.faster(shape, x.detach(), estimator)
+        return self._faster[site.number]
+
+
+def _unsupported(site: _Site, module: nn.Conv2d, x: Tensor) -> str | None:
+    """Why this call must use the library's gradient, or None."""
+    if isinstance(site.geometry, str):
+        return site.geometry
+    if x.dim() != 4:
+        return f"input of {x.dim()} dimensions"
+    if x.dtype not in _TYPES or module.weight.dtype != x.dtype:
+        return f"input {x.dtype} with weight {module.weight.dtype}".replace("torch.", "")
+    if torch.is_autocast_enabled(x.device.type):
+        return "autocast"
+    return None

@@ -1,0 +1,20 @@
+"""Compiling a loop with Numba: without the interpreter's lock, cached on disk where that is possible."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+
+# Sums may be re-associated (so that they vectorise) but the code, and so the order, is the same on every call.
+# NaN and infinity keep their meaning: a diverging run must show it.
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "nsz", "contract"}}
+
+
+def compiled(loop: Callable[..., None]) -> Any:
+    """Compile `loop` on its first call; where no cache folder can be written to, compile anew in each process."""
+    try:
+        return numba.njit(cache=True, **_OPTIONS)(loop)
+    except RuntimeError:  # "no locator available": neither next to the file nor in the user's own folder
+        return numba.njit(**_OPTIONS)(loop)
