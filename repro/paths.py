@@ -52,3 +52,8 @@ def costs() -> Path:
     """
     home = os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME") or Path.home()) / ".cache"
     return Path(os.environ.get("REPRO_CACHE") or Path(home) / "repro") / "costs"
+
+
+def bench(results: Path) -> Path:
+    """Rows of the benchmarks that have been run."""
+    return results / "bench"

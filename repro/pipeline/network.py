@@ -48,8 +48,10 @@ class Network:
             dist.barrier()
         return time.monotonic()
 
-    def finish(self) -> None:
+    def finish(self, batches: int) -> None:
         """Wait for all blocks, then leave the group: nobody closes while a neighbour still receives."""
+        if self._barrier_locking and self.rank < self.blocks - 1:
+            self.await_forward(batches - 1)  # marks that no action waited for, so that their sends end
         for work, _ in self._signals:
             work.wait()
         if self.blocks > 1:

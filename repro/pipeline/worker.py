@@ -115,7 +115,7 @@ class Worker:
             self._act(action)
         self._drain()
         end = time.monotonic()
-        self.network.finish()
+        self.network.finish(self.plan.num_batches)
         return self._summary(start, end)
 
     def _actions(self) -> Iterator[Action]:

@@ -1,0 +1,154 @@
+"""`repro bench engine`: what the engine costs, and how near each method comes to its own bound.
+
+All methods train the same network on the same data in the same rounds. The bound is what the simulator gives for the
+measured layer times with free communication; a method's speed-up is its ratio to BP of the same round, through the
+same engine. A bare PyTorch loop on the same threads is the floor of the engine at K = 1.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import Any
+
+import torch
+
+from repro import data, models
+from repro.benchmarks.rounds import ratios, with_interval
+from repro.pipeline.launch import Launch
+from repro.pipeline.optimizer import BlockOptimizer
+from repro.pipeline.partition import best_cut
+from repro.pipeline.plan import Plan, bound, make_plan
+from repro.recipe import validate
+
+METHODS = ("bp", "dsp", "fr-free", "fr-mailbox", "fr-barrier", "ddg-free", "ddg-mailbox", "ddg-barrier", "fdg", "gpipe")
+
+
+@dataclass
+class EngineBench:
+    """Settings of the benchmark, each to be given as `--set name=value`."""
+
+    model: str = "resnet98"
+    image_size: int = 32
+    batch_size: int = 64
+    blocks: int = 2
+    steps: int = 24
+    rounds: int = 3
+    methods: tuple[str, ...] = METHODS
+    device: str = "cpu"
+    _plans: dict[str, Plan] = field(default_factory=dict)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Measure and return a row a method, and one for the engine at K = 1 beside a bare loop."""
+        names = list(dict.fromkeys(["bp", *self.methods]))
+        self._plans = {name: self._plan(name, self.blocks) for name in names}
+        single = self._plan("bp", 1)
+        periods: dict[str, list[float]] = {name: [] for name in [*names, "single", "bare"]}
+        busy: dict[str, list[float]] = {name: [] for name in names}
+        memory: dict[str, list[list[float]]] = {name: [] for name in names}
+        for number in range(self.rounds):
+            for name in names:
+                print(f"round {number + 1}/{self.rounds}: {name}", file=sys.stderr, flush=True)
+                summaries = Launch(self._plans[name], seed=0).run()
+                periods[name].append(float(summaries[-1]["seconds_per_batch"]))
+                busy[name].append(max(float(s["busy_seconds"]) for s in summaries))
+                memory[name].append(memory_ratios(self._plans[name], summaries))
+            print(f"round {number + 1}/{self.rounds}: K = 1 and a bare loop", file=sys.stderr, flush=True)
+            periods["single"].append(float(Launch(single, seed=0).run()[-1]["seconds_per_batch"]))
+            periods["bare"].append(bare_loop(single))
+        return [self._row(name, periods, busy, memory) for name in names] + [
+            {
+                "method": "bp",
+                "blocks": 1,
+                "model": self.model,
+                **with_interval("seconds_per_batch", periods["single"]),
+                **with_interval("bare_loop_seconds", periods["bare"]),
+                **with_interval("overhead", ratios(periods["single"], periods["bare"])),
+            }
+        ]
+
+    def _row(self, name: str, periods: Any, busy: Any, memory: Any) -> dict[str, Any]:
+        plan = self._plans[name]
+        assert plan.costs is not None
+        alone = sum(c.forward + c.backward for c in plan.costs)
+        limit = alone / bound(plan, plan.costs)
+        speedups = ratios(periods["bp"], periods[name])
+        return {
+            "method": plan.recipe.method.label(plan.blocks),
+            "blocks": plan.blocks,
+            "model": self.model,
+            "cut": list(plan.cut),
+            "oversubscribed": plan.oversubscribed,
+            **with_interval("seconds_per_batch", periods[name]),
+            **with_interval("busy_seconds", busy[name]),
+            **with_interval("overhead", ratios(periods[name], busy[name])),
+            **with_interval("speedup_over_bp", speedups),
+            "bound": limit,
+            **with_interval("share_of_bound", [s / limit for s in speedups]),
+            "memory_over_formula": [median(values) for values in zip(*memory[name], strict=True)],
+        }
+
+    def _plan(self, name: str, blocks: int) -> Plan:
+        base, _, locking = name.partition("-")
+        method: dict[str, Any] = {"name": base}
+        if locking:
+            method["locking"] = locking
+        recipe = validate(
+            {
+                "name": f"bench-{name}",
+                "group": "dsp",
+                "reproduces": "benchmark",
+                "model": {"name": self.model},
+                "data": {
+                    "name": "synthetic",
+                    "batch_size": self.batch_size,
+                    "train_limit": self.batch_size * self.steps,
+                    "test_limit": self.batch_size,
+                    "image_size": self.image_size,
+                },
+                "method": method,
+                "blocks": blocks,
+                "optimizer": {"lr": 0.01, "momentum": 0.9},
+                "runtime": {"threads": 1},
+            }
+        )
+        plan = make_plan(recipe, self.device, measure=True)
+        assert plan.costs is not None
+        recompute = plan.schedule().recompute
+        return replace(plan, cut=best_cut(plan.costs, recompute), evaluations={})
+
+
+def memory_ratios(plan: Plan, summaries: Sequence[dict[str, Any]]) -> list[float]:
+    """Counted bytes of activations, queues and graphs of each block, over the formula's."""
+    from repro.experiments.session import timings
+
+    fields = timings(list(summaries), plan, 1)
+    pairs = zip(fields["activation_bytes"], fields["memory_formula_bytes"], fields["static_bytes"], strict=True)
+    return [counted / max(1, formula - static) for counted, formula, static in pairs]
+
+
+def bare_loop(plan: Plan) -> float:
+    """Median seconds per batch of plain PyTorch on the plan's data and threads: no process, no engine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(plan.threads)
+    try:
+        batches = data.load(plan.recipe.data, plan.data_root, 0)
+        layers = [(f.name, f.build(0)) for f in models.layers(plan.recipe.model, batches.image_shape, plan.num_classes)]
+        net = torch.nn.Sequential(*(layer for _, layer in layers)).train()
+        sgd = BlockOptimizer(layers, plan.recipe.optimizer, plan.steps_per_epoch).sgd
+        assert sgd is not None
+        times = [time.perf_counter()]
+        for i in range(plan.num_batches):
+            loss = torch.nn.functional.cross_entropy(net(batches.train_images(i)), batches.train_labels(i))
+            sgd.zero_grad(set_to_none=True)
+            loss.backward()
+            sgd.step()
+            loss.item()
+            times.append(time.perf_counter())
+    finally:
+        torch.set_num_threads(before)
+    intervals = [b - a for a, b in zip(times[:-1], times[1:], strict=True)]
+    return median(intervals[5:] or intervals)

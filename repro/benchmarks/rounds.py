@@ -1,0 +1,21 @@
+"""Medians and intervals over interleaved rounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import median
+from typing import Any
+
+
+def with_interval(name: str, values: Sequence[float]) -> dict[str, Any]:
+    """`name`: the median over rounds; `name_low` / `name_high`: the smallest and largest round; `name_n`: rounds."""
+    finite = [v for v in values if math.isfinite(v)]
+    if not finite:
+        return {name: None, f"{name}_low": None, f"{name}_high": None, f"{name}_n": 0}
+    return {name: median(finite), f"{name}_low": min(finite), f"{name}_high": max(finite), f"{name}_n": len(finite)}
+
+
+def ratios(above: Sequence[float], below: Sequence[float]) -> list[float]:
+    """Round by round, so that a slow moment of the machine touches both sides."""
+    return [a / b for a, b in zip(above, below, strict=True)]

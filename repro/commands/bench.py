@@ -1,0 +1,86 @@
+"""`repro bench NAME`: measure, print, and keep the rows in results/bench/ for the tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from repro.errors import UserError, nearest
+from repro.recipe import parse_overrides
+
+NAMES = ("engine", "kernels", "peers", "startup")
+
+
+def run_bench(name: str, as_json: bool, settings: Sequence[str]) -> int:
+    """Run the benchmark `name`; `settings` change its size."""
+    if name not in NAMES:
+        raise UserError(f"unknown benchmark '{name}'.{nearest(name, NAMES)} Allowed: {', '.join(NAMES)}")
+    options = parse_overrides(settings)
+
+    from repro import paths
+    from repro.pipeline.machine import environment
+    from repro.store import to_json, write_atomically
+
+    rows = _BENCHMARKS[name](options)
+    document = {"rows": rows, "environment": environment(), "settings": options}
+    write_atomically(paths.bench(Path("results")) / f"{name}.json", to_json(document, indent=1) + "\n")
+    if as_json:
+        print(to_json(document, indent=1))
+        return 0
+    for row in rows:
+        print("  ".join(f"{k} {_short(v)}" for k, v in row.items() if not k.endswith(("_low", "_high", "_n"))))
+    return 0
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return json.dumps([round(v, 3) for v in value]) if isinstance(value, list) else str(value)
+
+
+def _engine(options: dict[str, Any]) -> list[dict[str, Any]]:
+    from repro.benchmarks.engine import EngineBench
+
+    if isinstance(options.get("methods"), str):
+        options = {**options, "methods": tuple(str(options["methods"]).split(","))}
+    known = [f.name for f in fields(EngineBench) if not f.name.startswith("_")]
+    _only(options, known)
+    return EngineBench(**options).rows()
+
+
+def _startup(options: dict[str, Any]) -> list[dict[str, Any]]:
+    from repro.benchmarks import startup
+
+    _only(options, ["rounds"])
+    return startup.rows(**options)
+
+
+def _kernels(options: dict[str, Any]) -> list[dict[str, Any]]:
+    from repro.gradient import benchmark
+
+    _only(options, ["rounds", "batch_size"])
+    return benchmark.rows(**options)
+
+
+def _peers(options: dict[str, Any]) -> list[dict[str, Any]]:
+    from repro.benchmarks import peers
+
+    _only(options, ["rounds", "steps"])
+    return peers.rows(**options)
+
+
+def _only(options: dict[str, Any], known: Sequence[str]) -> None:
+    for key in options:
+        if key not in known:
+            raise UserError(f"unknown setting '{key}'.{nearest(key, known)} Allowed: {', '.join(known)}")
+
+
+_BENCHMARKS: dict[str, Callable[[dict[str, Any]], list[dict[str, Any]]]] = {
+    "engine": _engine,
+    "kernels": _kernels,
+    "peers": _peers,
+    "startup": _startup,
+}

@@ -1,0 +1,104 @@
+"""`repro show RECIPE`: what would run, what is known about it, and what has been run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from repro import paths
+from repro.commands.resolve import choose_device, choose_recipe
+from repro.recipe import Recipe, load, parse_overrides
+
+DEFAULT_SEEDS = 5  # what a table wants of a recipe
+
+
+def show_recipe(name: str, profile: str | None, settings: Sequence[str], out: Path | None, as_json: bool) -> None:
+    """Print the resolved recipe, the changes, the published numbers, the runs and the predicted time."""
+    recipe = choose_recipe(name, profile, settings, choose_device("auto") if profile is None else "cpu")
+    values = recipe.model_dump(mode="json")
+    changed = changes(recipe, name, settings)
+    published = published_numbers(recipe)
+    done = seeds_done(recipe, out or paths.runs())
+    time = predicted_seconds(recipe, out or paths.runs())
+    drawing = schedule_drawing(recipe)
+    if as_json:
+        row = {"recipe": values, "changed": changed, "published": published, "seeds_complete": done, "seconds": time}
+        print(json.dumps({"rows": [row], "environment": {}}, indent=1))
+        return
+    print(yaml.safe_dump(values, sort_keys=False).rstrip())
+    print("\n# changed against the recipe in its paper profile")
+    print("\n".join(f"#   {key}: {old} -> {new}" for key, (old, new) in changed.items()) or "#   nothing")
+    print("# published")
+    print("\n".join(f"#   {line}" for line in published) or "#   not published here")
+    left = [s for s in range(DEFAULT_SEEDS) if s not in done]
+    print(f"# seeds complete: {', '.join(map(str, done)) or 'none'}; left of {DEFAULT_SEEDS}: {', '.join(map(str, left))}")
+    print(f"# time for a seed on this machine: {time:.0f} s" if time else "# time for a seed: not known before a first run")
+    if drawing:
+        print("\n" + drawing)
+
+
+def changes(recipe: Recipe, name: str, settings: Sequence[str]) -> dict[str, list[Any]]:
+    """Settings that differ from the paper profile without overrides: key -> [there, here]."""
+    base = _flat(load(name, "paper").model_dump(mode="json"))
+    here = _flat(recipe.model_dump(mode="json"))
+    keys = [k for k in here if here[k] != base.get(k) and k != "profile"]
+    asked = parse_overrides(settings)
+    keys += [k for k in asked if k in here and k not in keys]
+    return {k: [base.get(k), here[k]] for k in keys}
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            found.update(_flat(value, f"{prefix}{key}."))
+        else:
+            found[f"{prefix}{key}"] = value
+    return found
+
+
+def published_numbers(recipe: Recipe) -> list[str]:
+    """Lines about this recipe's model and method from published.yaml, each with its source."""
+    from repro.report.published import about
+
+    return about(recipe)
+
+
+def seeds_done(recipe: Recipe, out: Path) -> list[int]:
+    """Seeds that are complete under these settings (the cut and the data's digest may still tell them apart)."""
+    from repro.store import COMPLETE, read_runs
+
+    found = set()
+    for run in read_runs(out):
+        same = run.recipe_name == recipe.name and run.status == COMPLETE
+        if same and run.recipe == recipe.model_dump(mode="json"):
+            found.add(run.seed)
+    return sorted(found)
+
+
+def predicted_seconds(recipe: Recipe, out: Path) -> float | None:
+    """Median training seconds of complete seeds of the same settings on this machine; None without any."""
+    from statistics import median
+
+    from repro.store import COMPLETE, read_runs
+
+    values = recipe.model_dump(mode="json")
+    times = [
+        float(run.result["train_seconds"])
+        for run in read_runs(out)
+        if run.status == COMPLETE and run.result is not None and run.recipe == values
+    ]
+    return median(times) if times else None
+
+
+def schedule_drawing(recipe: Recipe) -> str:
+    """The gradient schedule (layer x batch) of a gradient-approximation recipe, with its realised fractions."""
+    if recipe.group != "gradient-approximation" or recipe.gradient.estimator == "full":
+        return ""
+    from repro.gradient.drawing import draw_for_recipe
+
+    return draw_for_recipe(recipe)

@@ -1,0 +1,64 @@
+"""The hash covers what changes a number and nothing else (field report B05)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from repro.recipe import OptimizerSpec, identity, run_hash
+
+
+def hash_of(recipe: Any, device: str = "cpu", data: str = "d", cut: tuple[int, ...] = ()) -> str:
+    return run_hash(recipe, device=device, data_identity=data, cut=cut)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"optimizer.lr": 0.06},
+        {"blocks": 2},
+        {"data.batch_size": 16},
+        {"data.seed": 3},
+        {"method.name": "fdg"},
+        {"model.dropout": 0.2},
+        {"norm_statistics": "both"},
+        {"gradient.estimator": "zero"},
+        {"max_steps": 3},
+    ],
+)
+def test_what_changes_a_number_changes_the_hash(tiny: Callable[..., Any], change: dict[str, Any]) -> None:
+    assert hash_of(tiny(**change)) != hash_of(tiny())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "renamed"},
+        {"reproduces": "other words"},
+        {"runtime.threads": 1},
+        {"runtime.port": 1234},
+        {"runtime.checkpoint_every": 0},
+        {"data.path": "/elsewhere"},
+        {"profile": "quick"},
+    ],
+)
+def test_what_changes_no_number_keeps_the_hash(tiny: Callable[..., Any], change: dict[str, Any]) -> None:
+    assert hash_of(tiny(**change)) == hash_of(tiny())
+
+
+def test_device_index_does_not_count_but_device_type_data_and_cut_do(tiny: Callable[..., Any]) -> None:
+    recipe = tiny()
+    assert hash_of(recipe, "cuda") == hash_of(recipe, "cuda:0")
+    assert len({hash_of(recipe), hash_of(recipe, "cuda"), hash_of(recipe, data="e"), hash_of(recipe, cut=(3,))}) == 4
+
+
+def test_a_changed_default_or_version_of_the_numerics_changes_the_hash(
+    tiny: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = hash_of(tiny())
+    monkeypatch.setattr(identity, "NUMERICS", identity.NUMERICS + 1)
+    assert hash_of(tiny()) != before
+    monkeypatch.undo()
+    recipe = tiny()
+    other_default = recipe.model_copy(update={"optimizer": OptimizerSpec(**{**recipe.optimizer.model_dump(), "decay": 0.2})})
+    assert hash_of(other_default) != before

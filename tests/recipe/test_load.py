@@ -1,0 +1,100 @@
+"""Loading and overriding recipes: what is wrong is named, with its value and what is allowed."""
+
+from pathlib import Path
+
+import pytest
+
+from repro.errors import UserError
+from repro.recipe import load, parse_overrides
+from repro.recipe.validation import build
+from tests.conftest import TINY
+
+
+def changed(*pairs: str) -> object:
+    return load("dsp-resnet164", "smoke", parse_overrides(pairs))
+
+
+@pytest.mark.parametrize(
+    ("pair", "words"),
+    [
+        ("optimizer.lrr=1", ["optimizer.lrr", "Did you mean 'lr'", "momentum"]),
+        ("optimiser.lr=1", ["optimiser", "Did you mean 'optimizer'"]),
+        ("lr=abc", ["optimizer.lr", "'abc'", "number"]),
+        ("lr=.nan", ["optimizer.lr", "nan", "finite"]),
+        ("blocks=0", ["blocks", "0", "greater than or equal to 1"]),
+        ("blocks=-1", ["blocks", "-1"]),
+        ("blocks=1.5", ["blocks", "1.5", "integer"]),
+        ("blocks=x", ["blocks", "'x'", "integer"]),
+        ("staleness=1,1,0;3,2,0", ["Eq. 6", "block 1"]),
+        ("method=dps", ["unknown method 'dps'", "Did you mean 'dsp'"]),
+        ("method.stalenes=3", ["method.stalenes", "Did you mean 'staleness'"]),
+        ("method.name=fr", ["method.staleness", "unknown setting"]),
+        ("data.name=cifar", ["data.name", "'cifar'", "'cifar10'"]),
+        ("gradient.estimator=top2", ["gradient.estimator", "'top2'", "Did you mean 'top1'"]),
+        ("gradient.schedule=s9", ["gradient.schedule", "'s9'", "'s1'"]),
+        ("cut=[1]", ["cut", "blocks = 3", "2 cuts"]),
+        ("cut=[5,2]", ["cut must increase"]),
+        ("optimizer.momentum=1.0", ["optimizer.momentum", "1.0", "less than 1"]),
+        ("optimizer=3", ["optimizer"]),
+        ("novalue", ["key=value"]),
+    ],
+)
+def test_a_wrong_setting_is_named_with_its_value(pair: str, words: list[str]) -> None:
+    with pytest.raises(UserError) as caught:
+        changed(pair)
+    for word in words:
+        assert word in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_micro_batches_must_fit_the_batch() -> None:
+    with pytest.raises(UserError, match=r"method.micro = 64 .* data.batch_size = 32"):
+        build({**TINY, "method": {"name": "gpipe", "micro": 64}})
+
+
+def test_an_unknown_recipe_suggests_the_nearest() -> None:
+    with pytest.raises(UserError, match="Did you mean 'dsp-resnet164'"):
+        load("dsp-resnet146")
+
+
+def test_a_missing_file_and_bad_yaml_are_user_errors(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no recipe file"):
+        load("./nothing.yaml")
+    (tmp_path / "bad.yaml").write_text("a: [1")
+    with pytest.raises(UserError, match="not valid YAML"):
+        load(str(tmp_path / "bad.yaml"))
+    (tmp_path / "list.yaml").write_text("- 1")
+    with pytest.raises(UserError, match="mapping"):
+        load(str(tmp_path / "list.yaml"))
+
+
+def test_overrides_win_over_the_profile_and_the_profile_over_the_recipe() -> None:
+    paper, smoke = load("dsp-resnet164"), load("dsp-resnet164", "smoke")
+    assert paper.data.name == "cifar10"
+    assert smoke.data.name == "digits"
+    changed_recipe = load("dsp-resnet164", "smoke", parse_overrides(["lr=1e-3", "blocks=4"]))
+    assert changed_recipe.optimizer.lr == 1e-3
+    assert changed_recipe.method.model_dump()["staleness"] == "1,1,1,0;6,4,2,0"
+
+
+def test_both_forms_of_staleness_name_the_same_run() -> None:
+    assert changed("staleness=p=1 q=1") == changed("staleness=1,1,0;4,2,0")
+
+
+def test_a_users_own_method_is_loaded_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from typing import Literal\n"
+        "from repro.methods import Method\n"
+        "from repro.methods.fr import FR\n"
+        "class Mine(FR):\n"
+        f"    name: Literal['{file}:Mine'] = '{file}:Mine'\n"
+        "    extra: int = 3\n"
+    )
+    recipe = build({**TINY, "method": {"name": f"{file}:Mine", "extra": 5}, "blocks": 2})
+    assert recipe.method.model_dump()["extra"] == 5
+    assert build(recipe.model_dump(mode="json")) == recipe
+    with pytest.raises(UserError, match="no file"):
+        build({**TINY, "method": {"name": "/nowhere/mine.py:Mine"}})
+    with pytest.raises(UserError, match="not a subclass"):
+        build({**TINY, "method": {"name": f"{file}:Literal"}})
