@@ -176,11 +176,13 @@ def bound(plan: Plan, costs: Sequence[LayerCost], batches: int = 120) -> float:
 
 
 def _estimated(factories: Sequence[models.LayerFactory], shapes: Sequence[tuple[int, ...]]) -> list[LayerCost]:
-    costs = []
+    known: dict[tuple[str, tuple[int, ...]], LayerCost] = {}
     for factory, shape in zip(factories, shapes[:-1], strict=True):
-        work = float(models.estimated_cost(factory.build(0), shape))
-        costs.append(LayerCost(work, 2 * work))
-    return costs
+        key = (factory.kind, shape)
+        if key not in known:
+            work = float(models.estimated_cost(factory.build(0), shape))
+            known[key] = LayerCost(work, 2 * work)
+    return [known[factory.kind, shape] for factory, shape in zip(factories, shapes[:-1], strict=True)]
 
 
 def _checked_cut(cut: tuple[int, ...], layers: int) -> tuple[int, ...]:

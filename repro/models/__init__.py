@@ -1,0 +1,16 @@
+"""Networks as lists of layers that can be cut between any two of them, never inside a residual block."""
+
+from repro.models.catalogue import layers, names
+from repro.models.inspection import estimated_cost, mutates_input, shapes, shared_parameters
+from repro.models.layer import LayerFactory, run_layer
+
+__all__ = [
+    "LayerFactory",
+    "estimated_cost",
+    "layers",
+    "mutates_input",
+    "names",
+    "run_layer",
+    "shapes",
+    "shared_parameters",
+]

@@ -1,0 +1,24 @@
+"""Weights at the start, the same rule for every network."""
+
+from __future__ import annotations
+
+from torch import nn
+
+
+def initialise(module: nn.Module) -> None:
+    """He-normal (fan out) convolutions, BatchNorm at 1 and 0, linear layers N(0, 0.01) with zero bias.
+
+    He et al., arXiv 1502.01852; draws from torch's default generator, in the order of `module.modules()`.
+    """
+    for part in module.modules():
+        if isinstance(part, nn.Conv2d):
+            nn.init.kaiming_normal_(part.weight, mode="fan_out", nonlinearity="relu")
+            if part.bias is not None:
+                nn.init.zeros_(part.bias)
+        elif isinstance(part, nn.BatchNorm2d):
+            nn.init.ones_(part.weight)
+            nn.init.zeros_(part.bias)
+        elif isinstance(part, nn.Linear):
+            nn.init.normal_(part.weight, std=0.01)
+            if part.bias is not None:
+                nn.init.zeros_(part.bias)

@@ -1,0 +1,51 @@
+"""A layer of a network: the unit between which a network can be cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from repro.models.initialise import initialise
+from repro.seeding import derive
+
+
+@dataclass(frozen=True)
+class LayerFactory:
+    """Builds one layer. `name` is unique in its network and stable; a layer maps one tensor to one tensor."""
+
+    name: str
+    make: Callable[[], nn.Module]
+
+    @property
+    def kind(self) -> str:
+        """The same for layers that are made alike, whatever their names."""
+        return repr(self.make)
+
+    def build(self, seed: int) -> nn.Module:
+        """Construct the layer; its weights depend on (seed, name) alone, never on K or on what was built before."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(derive(seed, "weights", self.name))
+            module = self.make()
+            initialise(module)
+        module.draws_random_numbers = any(  # type: ignore[assignment]
+            isinstance(m, nn.modules.dropout._DropoutNd) and m.p > 0 for m in module.modules()
+        )
+        return module
+
+
+def run_layer(module: nn.Module, name: str, x: Tensor, seed: int, batch: int, micro: int = 0) -> Tensor:
+    """Call a layer in training; a layer with dropout draws by (seed, name, batch, micro), so a replay draws alike.
+
+    In evaluation mode, or without dropout, no generator is touched.
+    """
+    if module.training and module.__dict__.get("draws_random_numbers", False):
+        number = derive(seed, "dropout", name, batch, micro)
+        if x.device.type == "cuda":
+            torch.cuda.manual_seed(number)
+        else:
+            torch.default_generator.manual_seed(number)
+    y: Tensor = module(x)
+    return y
