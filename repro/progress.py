@@ -104,9 +104,7 @@ class LiveProgress(Progress):
     def step(self, batch: int, loss: float, samples: int) -> None:
         """Move the bar."""
         self._images += samples
-        self._bars.update(
-            self._task, completed=batch + 1, loss=f"{loss:.4f}", accuracy=self._accuracy, rate=self._rate()
-        )
+        self._bars.update(self._task, completed=batch + 1, loss=f"{loss:.4f}", accuracy=self._accuracy, rate=self._rate())
 
     def epoch(self, epoch: int, numbers: dict[str, float]) -> None:
         """Print the epoch's line above the bar."""

@@ -30,7 +30,7 @@ TINY = {
 @pytest.fixture(scope="session", autouse=True)
 def _caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     os.environ["REPRO_CACHE"] = str(tmp_path_factory.mktemp("cache"))
-    yield
+    return
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ same engine. A bare PyTorch loop on the same threads is the floor of the engine 
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 from collections.abc import Sequence
@@ -144,11 +145,11 @@ def bare_loop(plan: Plan) -> float:
         for i in range(plan.num_batches):
             loss = torch.nn.functional.cross_entropy(net(batches.train_images(i)), batches.train_labels(i))
             sgd.zero_grad(set_to_none=True)
-            loss.backward()
+            torch.autograd.backward(loss)
             sgd.step()
             loss.item()
             times.append(time.perf_counter())
     finally:
         torch.set_num_threads(before)
-    intervals = [b - a for a, b in zip(times[:-1], times[1:], strict=True)]
+    intervals = [b - a for a, b in itertools.pairwise(times)]
     return median(intervals[5:] or intervals)

@@ -12,6 +12,7 @@ from repro.commands.resolve import choose_device, choose_recipe
 from repro.recipe import Recipe
 from repro.schedule import Action, Kind, Schedule, simulate
 
+_TIMES = (("forward_seconds", 10), ("backward_seconds", 11), ("busy_seconds", 7))
 _SHADES = {Kind.FORWARD: "F", Kind.RECOMPUTE: "R", Kind.BACKWARD: "B", Kind.UPDATE: "U", Kind.MODULE: "M"}
 
 
@@ -44,7 +45,7 @@ def show_plan(
     assert plan.costs is not None
     base = recipe.model_copy(update={"method": _bp()})
     schedule = plan.schedule()
-    rows = []
+    rows: list[dict[str, Any]] = []
     for k, (low, high) in enumerate(plan.layer_spans):
         layers = plan.costs[low:high]
         forward, backward = sum(c.forward for c in layers), sum(c.backward for c in layers)
@@ -82,11 +83,9 @@ def show_plan(
         span = f"{row['first_layer']} .. {row['last_layer']} ({row['layers']})"
         print(
             f"{row['block']:>5}  {span:<36}  {row['staleness']:>1}  {'yes' if row['recompute'] else 'no':>9}  "
-            f"{1e3 * row['forward_seconds']:>10.2f}  {1e3 * row['backward_seconds']:>11.2f}  {1e3 * row['busy_seconds']:>7.2f}"
+            + "  ".join(f"{1e3 * float(row[key]):>{width}.2f}" for key, width in _TIMES)
         )
-    print(
-        f"\npredicted {1e3 * period:.2f} ms a batch; BP {1e3 * alone:.2f} ms; bound of the speed-up {alone / period:.2f}"
-    )
+    print(f"\npredicted {1e3 * period:.2f} ms a batch; BP {1e3 * alone:.2f} ms; bound of the speed-up {alone / period:.2f}")
     if plan.oversubscribed:
         print("more blocks than devices or cores here: the prediction is for one device a block")
     print("\n" + draw(recipe.method.schedule(plan.blocks, 2 * max(schedule.staleness) + 6, {}), _durations(rows)))

@@ -8,6 +8,7 @@ oracle, to which the engine is equal bit for bit.
 
 from __future__ import annotations
 
+import itertools
 from statistics import median
 from time import monotonic
 from typing import Any
@@ -45,7 +46,7 @@ def run(session: Session) -> dict[str, Any]:
         float(torch.sqrt(sum(((w - old[name]) ** 2).sum() for name, w in new.items()) + torch.zeros(())))
         for new, old in zip(oracle.weights, before, strict=True)
     ]
-    intervals = [b - a for a, b in zip(times[:-1], times[1:], strict=True)]
+    intervals = [b - a for a, b in itertools.pairwise(times)]
     return {
         "updates": [plan.num_batches] * plan.blocks,
         "weight_change": changes,

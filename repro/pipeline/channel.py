@@ -88,9 +88,7 @@ class Outbox:
     @property
     def held_bytes(self) -> int:
         """Bytes of the messages that have not been taken yet."""
-        return sum(
-            s.buffer.numel() + (0 if s.tensor.device.type == "cpu" else s.envelope.payload_bytes) for s in self._sent
-        )
+        return sum(s.buffer.numel() + (0 if s.tensor.device.type == "cpu" else s.envelope.payload_bytes) for s in self._sent)
 
     def put(self, envelope: Envelope, tensor: Tensor) -> None:
         """Start to send `tensor`; returns at once. Call `make_room` to wait for the queue's bound."""

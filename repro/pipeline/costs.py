@@ -37,9 +37,7 @@ def measured_costs(
     warm-up); the file belongs to the model, shapes, device, machine and thread count.
     """
     modules = [factory.build(0) for factory in factories]
-    keys = [
-        _signature(module, shape, first=i == 0) for i, (module, shape) in enumerate(zip(modules, inputs, strict=True))
-    ]
+    keys = [_signature(module, shape, first=i == 0) for i, (module, shape) in enumerate(zip(modules, inputs, strict=True))]
     text = "\n".join([str(_FORMAT), machine, device.type, str(threads), torch.__version__, *keys])
     path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
     known = _read(path, len(keys))

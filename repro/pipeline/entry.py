@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import traceback
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -38,9 +39,7 @@ def run_block(job: dict[str, Any], connection: Connection, status: Any) -> None:
         worker = Worker(plan, index, job["seed"], network, reporter, job["typical_seconds"])
         summary = worker.run(job["checkpoints"], job["resume"])
         if job["final_weights"] is not None:
-            state = {
-                f"{name}.{k}": v.cpu() for name, layer in worker.block.layers for k, v in layer.state_dict().items()
-            }
+            state = {f"{name}.{k}": v.cpu() for name, layer in worker.block.layers for k, v in layer.state_dict().items()}
             torch.save(state, job["final_weights"] / f"block-{index}.pt")
         summary["rss_bytes"] = _peak_resident()
         reporter.done(summary)
@@ -80,10 +79,8 @@ def _die_with_parent(connection: Connection) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
     def watch() -> None:
-        try:
+        with suppress(OSError, EOFError):
             connection.poll(None)  # the parent never writes: readable means that it has closed the pipe
-        except (OSError, EOFError):
-            pass
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True, name="parent watch").start()

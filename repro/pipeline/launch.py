@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-import torch.distributed as dist
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from repro.errors import RunFailed, UserError
 from repro.pipeline import checkpoint, server
@@ -181,7 +181,7 @@ _PLAN_FIELDS = (
 )
 
 
-def rendezvous(port: int) -> dist.TCPStore:
+def rendezvous(port: int) -> TCPStore:
     """Open the store where the blocks meet; port 0 takes any free one. UserError if the port is in use."""
     if port:
         with socket.socket() as probe:
@@ -192,7 +192,7 @@ def rendezvous(port: int) -> dist.TCPStore:
                 raise UserError(
                     f"runtime.port = {port} cannot be used ({error.strerror}): give a free port in 1..65535, or 0 for any"
                 ) from None
-    return dist.TCPStore("127.0.0.1", port, is_master=True, wait_for_workers=False)
+    return TCPStore("127.0.0.1", port, is_master=True, wait_for_workers=False)
 
 
 def _blame(children: list[_Child]) -> BlockFailed:

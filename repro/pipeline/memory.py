@@ -38,7 +38,7 @@ class SavedBytes:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._hooks.__exit__(*error)  # type: ignore[arg-type]
+        self._hooks.__exit__(*error)
         self._alive.clear()
 
 

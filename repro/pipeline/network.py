@@ -8,6 +8,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from repro.pipeline.channel import Link
 from repro.pipeline.message import Envelope
@@ -27,7 +28,7 @@ class Network:
         self._barrier_locking = barrier_locking and blocks > 1
         if blocks == 1:
             return
-        store = dist.TCPStore("127.0.0.1", port, is_master=False, wait_for_workers=False)
+        store = TCPStore("127.0.0.1", port, is_master=False, wait_for_workers=False)
         dist.init_process_group("gloo", store=store, rank=rank, world_size=blocks)
         if len(set(devices)) == blocks and self.device.type == "cuda" and dist.is_nccl_available():
             # Every block has its own GPU. A group for each direction: a receive posted ahead never holds up a send.
@@ -74,7 +75,7 @@ class Network:
         """Other blocks: wait until the last block has forwarded `batch`."""
         mark = torch.empty(1, dtype=torch.int64)
         while self._forwarded < batch:
-            dist.irecv(mark, self.blocks - 1, tag=_SIGNAL_TAG).wait()
+            self.link(self.blocks - 1, "output").receive(mark, _SIGNAL_TAG).wait()
             self._forwarded = int(mark)
 
     # -- evaluation: its own messages, apart from the training queues -----------------------------------------

@@ -11,6 +11,7 @@ actions, queues or messages, weights that are never changed in place, and SGD wr
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -177,7 +178,7 @@ class Oracle:
         ends = [0]
         for part in torch.arange(size).tensor_split(count):
             ends.append(ends[-1] + len(part))
-        return [slice(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        return [slice(a, b) for a, b in itertools.pairwise(ends)]
 
     def _forward(self, k: int, batch: int) -> None:
         if k == 0:
@@ -274,7 +275,7 @@ class Oracle:
     def _predictors(self) -> list[tuple[nn.Module, torch.optim.Adam]]:
         method = self.plan.recipe.method
         assert isinstance(method, DNI)
-        found = []
+        found: list[tuple[nn.Module, torch.optim.Adam]] = []
         for _, high in self.plan.layer_spans[:-1]:
             module = build_synthetic(
                 self.seed, self.plan.names[high - 1], (1, *self.plan.shapes[high]), hidden=method.hidden,
@@ -292,7 +293,7 @@ class Oracle:
             if batch in self.true_gradients[k]:
                 output, labels, true_gradient = self.true_gradients[k].pop(batch)
                 adam.zero_grad(set_to_none=True)
-                functional.mse_loss(module(output, labels), true_gradient).backward()
+                torch.autograd.backward(functional.mse_loss(module(output, labels), true_gradient))
                 adam.step()
 
     @torch.no_grad()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,14 @@ def graph_bytes(costs: Sequence[LayerCost]) -> int:
 
     A tensor between two layers is kept once if either side needs it.
     """
-    between = sum(max(a.output_bytes, b.input_bytes) for a, b in zip(costs[:-1], costs[1:], strict=True))
+    between = sum(max(a.output_bytes, b.input_bytes) for a, b in pairwise(costs))
     return sum(c.inner_bytes for c in costs) + between + (costs[-1].output_bytes if costs else 0)
 
 
 def spans(cut: Sequence[int], num_layers: int) -> list[tuple[int, int]]:
     """Turn the first layers of blocks 1..K-1 into half-open ranges of layers, one per block."""
     edges = [0, *cut, num_layers]
-    return list(zip(edges[:-1], edges[1:], strict=True))
+    return list(pairwise(edges))
 
 
 def best_cut(costs: Sequence[LayerCost], recompute: Sequence[bool]) -> tuple[int, ...]:
@@ -50,9 +50,7 @@ def best_cut(costs: Sequence[LayerCost], recompute: Sequence[bool]) -> tuple[int
     """
     num_layers, num_blocks = len(costs), len(recompute)
     if num_blocks > num_layers:
-        raise ValueError(
-            f"blocks = {num_blocks} is more than the {num_layers} layers of the model: give 1..{num_layers}"
-        )
+        raise ValueError(f"blocks = {num_blocks} is more than the {num_layers} layers of the model: give 1..{num_layers}")
     once = [0.0, *accumulate(c.forward + c.backward for c in costs)]
     twice = [0.0, *accumulate(2 * c.forward + c.backward for c in costs)]
     infinite = float("inf")

@@ -44,7 +44,7 @@ def _end() -> None:
     # The server would notice the parent's end only after its imports: end it now, so that no process is left.
     from multiprocessing import forkserver
 
-    pid = getattr(forkserver._forkserver, "_forkserver_pid", None)  # type: ignore[attr-defined]
+    pid = getattr(forkserver._forkserver, "_forkserver_pid", None)
     if pid is not None:
         with suppress(OSError):
             os.kill(pid, signal.SIGKILL)

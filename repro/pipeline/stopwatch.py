@@ -50,7 +50,7 @@ class Stopwatch:
             self._spans.append((str(action), wall, time.monotonic(), True))
 
     def _event(self) -> Any:
-        event = torch.cuda.Event(enable_timing=True)
+        event: Any = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
         event.record(torch.cuda.current_stream(self.device))
         return event
 

@@ -139,9 +139,7 @@ class Worker:
             # Gradients of finished batches that a synthetic-gradient module still waits for come first.
             late = [] if self.synthetic is None else list(self.synthetic.stored)
             self.up = Outbox(self.network.link(self.index + 1, "output"))
-            self.above = Inbox(
-                self.network.link(self.index + 1, "gradient"), self.expected("gradient", high, done, late)
-            )
+            self.above = Inbox(self.network.link(self.index + 1, "gradient"), self.expected("gradient", high, done, late))
         for stream, envelope, tensor in self.pending:
             outbox = self.up if stream == "output" else self.down
             assert outbox is not None
@@ -154,9 +152,7 @@ class Worker:
         if kind is Kind.EVALUATE:
             self._evaluate(action.batch)
             return
-        if kind in (Kind.FORWARD, Kind.RECOMPUTE, Kind.BACKWARD) and action.micro >= len(
-            self.micro_sizes(action.batch)
-        ):
+        if kind in (Kind.FORWARD, Kind.RECOMPUTE, Kind.BACKWARD) and action.micro >= len(self.micro_sizes(action.batch)):
             return  # a smaller last batch has fewer micro-batches
         if kind is Kind.FORWARD:
             self._forward(key, action)
@@ -380,10 +376,7 @@ class Worker:
         steady = intervals[skip:] or intervals
         busy = self.watch.busy_per_batch()
         static = self.block.static_bytes()
-        if self.device.type == "cuda":
-            peak = int(torch.cuda.max_memory_allocated(self.device))
-        else:
-            peak = static + self.peak_bytes
+        peak = int(torch.cuda.max_memory_allocated(self.device)) if self.device.type == "cuda" else static + self.peak_bytes
         return {
             "start": start,
             "end": end,
@@ -423,9 +416,7 @@ def build_block(plan: Plan, index: int, seed: int, schedule: Any, image_shape: t
             numbers=gradient.number_convolutions([(f.name, f.build(0)) for f in factories]),
         )
     probe = torch.zeros((2, *plan.shapes[low]), device=device)
-    optimizer = BlockOptimizer(
-        layers, recipe.optimizer, plan.steps_per_epoch, recipe.method.lr_factor(index, plan.blocks)
-    )
+    optimizer = BlockOptimizer(layers, recipe.optimizer, plan.steps_per_epoch, recipe.method.lr_factor(index, plan.blocks))
     recompute = schedule.recompute[index]
     return Block(
         layers,

@@ -50,8 +50,7 @@ def test_bp_equals_a_bare_pytorch_loop_bit_for_bit(blocks: int, tiny: Callable[.
     net.eval()
     with torch.no_grad():
         right = sum(
-            int((net(batches.test_images(j)).argmax(1) == batches.test_labels(j)).sum())
-            for j in range(batches.test_steps)
+            int((net(batches.test_images(j)).argmax(1) == batches.test_labels(j)).sum()) for j in range(batches.test_steps)
         )
     assert epochs[2]["test_accuracy"] == 100.0 * right / batches.test_size
 
@@ -79,9 +78,7 @@ def test_with_one_block_every_method_is_bp(method: Any, tiny: Callable[..., Any]
 def test_gpipe_without_bn_and_dropout_is_bp(blocks: int, micro: int, tiny: Callable[..., Any], tmp_path: Path) -> None:
     plain = {"model": {"name": "tiny", "batch_norm": False}, "max_steps": 14}
     base, base_epochs, _ = engine(tiny(**plain), tmp_path / "bp")
-    losses, epochs, _ = engine(
-        tiny(**plain, blocks=blocks, method={"name": "gpipe", "micro": micro}), tmp_path / "gpipe"
-    )
+    losses, epochs, _ = engine(tiny(**plain, blocks=blocks, method={"name": "gpipe", "micro": micro}), tmp_path / "gpipe")
     assert losses == pytest.approx(base, rel=1e-5)
     assert epochs[2]["test_accuracy"] == base_epochs[2]["test_accuracy"]
 
