@@ -24,9 +24,7 @@ class Geometry:
         """Height and width of the output for an input of `height` x `width` pixels."""
         sizes = [
             (size + 2 * p - d * (k - 1) - 1) // s + 1
-            for size, k, s, p, d in zip(
-                (height, width), self.kernel, self.stride, self.padding, self.dilation, strict=True
-            )
+            for size, k, s, p, d in zip((height, width), self.kernel, self.stride, self.padding, self.dilation, strict=True)
         ]
         return sizes[0], sizes[1]
 

@@ -29,9 +29,7 @@ def number_convolutions(layers: Layers) -> dict[str, int]:
     return {name: number for number, (name, _) in enumerate(named_convolutions(layers), start=1)}
 
 
-def trace(
-    layers: Sequence[tuple[str, nn.Module]], image_shape: tuple[int, ...], batch: int = 1
-) -> dict[str, ConvShape]:
+def trace(layers: Sequence[tuple[str, nn.Module]], image_shape: tuple[int, ...], batch: int = 1) -> dict[str, ConvShape]:
     """Names and shapes of the counted convolutions in the order of a real forward of one image [C, H, W].
 
     The shapes are stated for `batch` images. Runs in evaluation mode without graph and leaves the mode as it was.

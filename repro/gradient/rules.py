@@ -59,11 +59,7 @@ def read_stride(text: str, field: str) -> Stride:
         values = [int(part) if part.strip() else None for part in parts]
     except ValueError:
         values = []
-    if (
-        not 1 <= len(values) <= 3
-        or any(v is not None and v < 0 for v in values)
-        or (len(values) == 3 and values[2] == 0)
-    ):
+    if not 1 <= len(values) <= 3 or any(v is not None and v < 0 for v in values) or (len(values) == 3 and values[2] == 0):
         raise UserError(f"{field} = '{text}' is not a slice \"start:stop:step\" of numbers from 0 (a step from 1).")
     if len(values) == 1:
         if values[0] is None:

@@ -79,9 +79,7 @@ def build(settings: GradientSpec, numbers: Mapping[str, int], steps_per_epoch: i
     else:
         rules = settings.schedule
         places = [f"gradient.schedule[{i}]" for i in range(len(rules))]
-    read_rules = tuple(
-        read(rule, place, settings.estimator, numbers) for rule, place in zip(rules, places, strict=True)
-    )
+    read_rules = tuple(read(rule, place, settings.estimator, numbers) for rule, place in zip(rules, places, strict=True))
     return Schedule(name, read_rules, dict(numbers), max(1, steps_per_epoch), epochs, measured=name == "measured")
 
 

@@ -10,7 +10,6 @@ import torch
 
 from repro.gradient.geometry import Geometry
 from repro.gradient.kernels import reference
-from repro.gradient.kernels.cuda import patch_sizes
 from repro.gradient.kernels.peaks import peaks
 from repro.gradient.kernels.sources import FOLDER, OPTIONS, source
 from tests.gradient.cases import CASES, TOLERANCE, Case, relative
@@ -71,9 +70,7 @@ def test_peaks_exactly(built: dict[torch.dtype, CudaOnCpu], layout: str) -> None
 
 
 @pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
-def test_ties_take_the_first_and_zero_channels_give_exact_zero(
-    built: dict[torch.dtype, CudaOnCpu], layout: str
-) -> None:
+def test_ties_take_the_first_and_zero_channels_give_exact_zero(built: dict[torch.dtype, CudaOnCpu], layout: str) -> None:
     case = Case(3, 4, 8, 8, 5, Geometry((3, 3), padding=(1, 1)))
     x, dy, weight = case.tensors(torch.float32, layout)
     dy.copy_(torch.where(dy > 0, 1.0, -1.0))
@@ -121,13 +118,17 @@ def test_strided_x_and_weight(built: dict[torch.dtype, CudaOnCpu]) -> None:
     assert relative(found, reference.top1(x, dy, weight, case.geometry)) < 1e-6
 
 
-def test_offsets_are_64_bit() -> None:
-    """By the text: what grows with the tensors is index_t (long long), and the launch hands over int64."""
-    text = (FOLDER / "patches.cu").read_text(encoding="utf-8")
-    assert "__shared__ index_t corner" in text
-    assert "index_t offset[TILE_EACH]" in text
-    x = torch.empty(1).expand(3000, 64, 112, 112)  # more than 2^31 elements, without their memory
-    weight = torch.empty(8, 64, 3, 3)
-    dy = torch.empty(1).expand(3000, 8, 112, 112)
-    sizes = patch_sizes(x, dy, weight, Geometry((3, 3), padding=(1, 1)))
-    assert len(sizes) == 23
+def test_offsets_beyond_32_bits(built: dict[torch.dtype, CudaOnCpu]) -> None:
+    """Samples that lie more than 2^31 elements apart; only the pages that are touched cost memory."""
+    case = Case(3, 2, 6, 5, 4, Geometry((3, 3), padding=(1, 1)))
+    x, dy, weight = case.tensors(torch.float16)
+    stride = (1 << 30) + (1 << 27)
+    try:
+        memory = torch.empty(2 * stride + x[0].numel(), dtype=torch.float16)
+    except RuntimeError:
+        pytest.skip("this machine does not lend 5 GB of address space")
+    far = memory.as_strided(x.shape, (stride, *x.stride()[1:]))
+    far.copy_(x)
+    assert 2 * stride > 1 << 31
+    found = built[torch.float16].top1(far, dy, weight, case.geometry)
+    assert relative(found, reference.top1(x, dy, weight, case.geometry)) < TOLERANCE[torch.float16]

@@ -9,9 +9,7 @@ from repro.gradient.geometry import Geometry
 from repro.gradient.kernels.peaks import accumulate_dtype
 
 
-def gradient_at(
-    x: Tensor, dy: Tensor, weight: Tensor, geometry: Geometry, pixels: Tensor, factor: float = 1.0
-) -> Tensor:
+def gradient_at(x: Tensor, dy: Tensor, weight: Tensor, geometry: Geometry, pixels: Tensor, factor: float = 1.0) -> Tensor:
     """factor * the part of the filter gradient that comes from `pixels`, as weight [Cout, Cin/groups, Kh, Kw].
 
     x [N, Cin, H, W], dy [N, Cout, Ho, Wo], pixels [N, k] int64 (y * Wo + x; one that occurs twice counts twice).

@@ -37,9 +37,7 @@ def add_patches(x, base, position, total, sizes, samples, chunk, accumulator, fi
                     if whole_rows:
                         low, high = max(0, -left), min(kw, width - left)
                         if low < high:
-                            source = x[
-                                n - base, (y * width + left + low) * channels : (y * width + left + high) * channels
-                            ]
+                            source = x[n - base, (y * width + left + low) * channels : (y * width + left + high) * channels]
                             target = accumulator[o, (ky * kw + low) * channels : (ky * kw + high) * channels]
                             for j in range(source.shape[0]):
                                 target[j] += factor * source[j]
