@@ -8,7 +8,7 @@ import platform
 import re
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -94,7 +94,7 @@ def measure(shape: ConvShape, like: Tensor, estimator: Estimator, pairs: int = P
     return {"dense_ms": statistics.median(dense) * 1e3, "ms": statistics.median(estimate) * 1e3}
 
 
-def interleaved(actions: list[Callable[[], object]], device: torch.device, repeats: int) -> list[list[float]]:
+def interleaved(actions: Sequence[Callable[[], object]], device: torch.device, repeats: int) -> list[list[float]]:
     """Seconds of each action, `repeats` times in turn, after two unmeasured rounds."""
 
     def seconds(action: Callable[[], object]) -> float:
