@@ -129,14 +129,14 @@ class RunFolder:
         write_atomically(self.result, to_json(result, indent=1) + "\n")
 
     def cut_metrics(self, steps: int, epochs: int) -> None:
-        """Drop all rows at or beyond batch `steps` and epoch `epochs`: where a resumed run goes on."""
+        """Drop all rows beyond the first `steps` batches and `epochs` epochs: where a resumed run goes on."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             rows = read_metrics(self.metrics)
         kept = [
             row
             for row in rows
-            if (row.get("kind") == "step" and row["step"] < steps) or (row.get("kind") == "epoch" and row["epoch"] < epochs)
+            if (row.get("kind") == "step" and row["step"] < steps) or (row.get("kind") == "epoch" and row["epoch"] <= epochs)
         ]
         write_atomically(self.metrics, "".join(to_json(row) + "\n" for row in kept))
 

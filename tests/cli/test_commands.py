@@ -18,6 +18,7 @@ from tests.conftest import ROOT
 Repro = Callable[..., "subprocess.CompletedProcess[str]"]
 TINY = {m: str(ROOT / "tests" / "recipes_for_tests" / f"tiny-{m}.yaml") for m in ("bp", "dsp", "fr", "gpipe")}
 SMOKE = ["--profile", "smoke", "--set", "runtime.threads=1"]
+LONG = ["run", TINY["dsp"], "--set", "blocks=3", "--set", "epochs=14", *SMOKE]
 
 
 def results(out: Path) -> list[dict[str, object]]:
@@ -230,9 +231,10 @@ def test_a_killed_worker_fails_its_seed_and_the_others_go_on(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interruption_ends_everything_and_the_same_command_goes_on(number: int, code: int, tmp_path: Path) -> None:
-    words = ["run", TINY["dsp"], "--set", "blocks=3", "--set", "epochs=40", *SMOKE]
-    process = start(*words, "--out", str(tmp_path / "a"))
+def test_an_interruption_ends_everything_and_the_same_command_goes_on(
+    number: int, code: int, tmp_path: Path, untouched: Path
+) -> None:
+    process = start(*LONG, "--out", str(tmp_path))
     wait_for(process, "epoch 3")
     below = children(process.pid)
     begin = time.monotonic()
@@ -243,14 +245,14 @@ def test_an_interruption_ends_everything_and_the_same_command_goes_on(number: in
     assert "Traceback" not in errors
     time.sleep(0.5)
     assert not alive(below)
-    assert results(tmp_path / "a")[0]["status"] == "interrupted"
-    assert_goes_on(words, tmp_path)
+    assert results(tmp_path)[0]["status"] == "interrupted"
+    assert "going on after batch" in finish(LONG, tmp_path)
+    assert numbers(tmp_path) == numbers(untouched)
 
 
-def test_a_killed_parent_leaves_no_process_and_the_run_goes_on(tmp_path: Path) -> None:
+def test_a_killed_parent_leaves_no_process_and_the_run_goes_on(tmp_path: Path, untouched: Path) -> None:
     """Field reports B02 and B06."""
-    words = ["run", TINY["dsp"], "--set", "blocks=3", "--set", "epochs=40", *SMOKE]
-    process = start(*words, "--out", str(tmp_path / "a"))
+    process = start(*LONG, "--out", str(tmp_path))
     wait_for(process, "epoch 3")
     below = children(process.pid)
     process.kill()
@@ -259,32 +261,42 @@ def test_a_killed_parent_leaves_no_process_and_the_run_goes_on(tmp_path: Path) -
     while alive(below) and time.monotonic() < end:
         time.sleep(0.1)
     assert not alive(below)
-    assert not results(tmp_path / "a")
-    newest = max((tmp_path / "a").glob("*/*/seed-0/checkpoints/epoch-*"), key=lambda p: int(p.name[6:]))
+    assert not results(tmp_path)
+    newest = max(tmp_path.glob("*/*/seed-0/checkpoints/epoch-*"), key=lambda p: int(p.name[6:]))
     file = newest / "block-1.pt"
     if file.exists():  # a damaged checkpoint is named and passed over
         file.write_bytes(file.read_bytes()[:-100])
-    assert_goes_on(words, tmp_path)
+    assert "going on after batch" in finish(LONG, tmp_path)
+    assert numbers(tmp_path) == numbers(untouched)
 
 
-def assert_goes_on(words: list[str], folder: Path) -> None:
-    """The same command finishes the run in a/, and it equals an untouched run in b/ bit for bit."""
-    texts = {}
-    for name in ("a", "b"):
-        done = subprocess.run(
-            [sys.executable, str(ROOT / "cli.py"), *words, "--out", str(folder / name)], capture_output=True, text=True,
-            timeout=120, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        if name == "a":
-            assert "going on after batch" in done.stderr
-        rows = [json.loads(x) for x in next((folder / name).glob("*/*/seed-0/metrics.jsonl")).read_text().splitlines()]
-        for row in rows:
-            row.pop("train_seconds", None)
-        steps = [r for r in rows if r["kind"] == "step"]
-        epochs = [r for r in rows if r["kind"] == "epoch"]
-        texts[name] = (steps, epochs, results(folder / name)[0]["weight_change"])
-    assert texts["a"] == texts["b"]
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """LONG run to its end without interruption."""
+    folder = tmp_path_factory.mktemp("untouched")
+    finish(LONG, folder)
+    return folder
+
+
+def finish(words: list[str], folder: Path) -> str:
+    """Run a command to its end; returns what it said."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "cli.py"), *words, "--out", str(folder)], capture_output=True, text=True,
+        timeout=120, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def numbers(folder: Path) -> tuple[object, ...]:
+    """Everything in a run's record that must not depend on interruptions."""
+    rows = [json.loads(line) for line in next(folder.glob("*/*/seed-0/metrics.jsonl")).read_text().splitlines()]
+    for row in rows:
+        row.pop("train_seconds", None)
+    result = results(folder)[0]
+    steps = [r for r in rows if r["kind"] == "step"]
+    epochs = [r for r in rows if r["kind"] == "epoch"]
+    return steps, epochs, result["weight_change"], result["test_accuracy_best"], result["updates"]
 
 
 def test_two_commands_share_the_seeds(tmp_path: Path) -> None:
