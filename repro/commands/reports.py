@@ -1,0 +1,79 @@
+"""`repro table`, `repro figures`, `repro diff`: what the stored runs say."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from repro import paths
+from repro.errors import UserError, nearest
+
+TABLE_FORMATS = ("txt", "md", "csv", "latex", "json")
+FIGURE_FORMATS = ("svg", "png", "pdf")
+PROFILES = ("paper", "quick", "smoke")
+
+
+def print_table(
+    name: str | None, format: str, select: str, profile: str | None, strict: bool, reference: bool, out: Path | None
+) -> int:
+    """Print a table on stdout and its problems on stderr; 1 under `strict` where there are problems."""
+    from repro.report import tables
+
+    if name is None:
+        names = tables.names()
+        print("\n".join(f"{key:<24} {text}" for key, text in names.items()))
+        return 0
+    _one_of("--format", format, TABLE_FORMATS)
+    if profile is not None:
+        _one_of("--profile", profile, PROFILES)
+
+    from repro.report.formats import render
+
+    built = tables.build(name, out or paths.runs(), profile=profile, select=select, reference=reference)
+    ascii_only = format == "txt" and not _prints_unicode()
+    sys.stdout.write(render(built, format, ascii=ascii_only))
+    sys.stdout.flush()
+    if format != "txt":  # the text form lists them itself
+        for problem in built.problems:
+            print(f"repro: {problem}", file=sys.stderr)
+    return 1 if strict and built.problems else 0
+
+
+def draw_figures(
+    names: Sequence[str], format: str, profile: str | None, reference: bool, runs: Path | None, out: Path | None
+) -> int:
+    """Draw figures; their paths go to stdout, what is missing to stderr."""
+    formats = [word.strip() for word in format.split(",") if word.strip()]
+    for word in formats:
+        _one_of("--format", word, FIGURE_FORMATS)
+    if profile is not None:
+        _one_of("--profile", profile, PROFILES)
+
+    from repro.report import figures
+
+    drawn, notes = figures.draw(
+        list(names), runs or paths.runs(), out or paths.figures(), formats, profile=profile, reference=reference
+    )
+    for path in drawn:
+        print(path)
+    for note in notes:
+        print(f"repro: {note}", file=sys.stderr)
+    return 0
+
+
+def print_diff(a: str, b: str, out: Path | None) -> None:
+    """Print how two runs, or two recipes, differ."""
+    from repro.report.diff import compare
+    from repro.report.formats import render
+
+    sys.stdout.write(render(compare(a, b, out or paths.runs()), "txt", ascii=not _prints_unicode()))
+
+
+def _one_of(option: str, value: str, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise UserError(f"{option} {value!r} is unknown.{nearest(value, allowed)} Allowed: {', '.join(allowed)}")
+
+
+def _prints_unicode() -> bool:
+    return (sys.stdout.encoding or "ascii").lower().replace("-", "").startswith("utf")
