@@ -1,0 +1,1 @@
+"""Tables, figures and verdicts from stored runs; nothing here trains anything."""

@@ -1,0 +1,96 @@
+"""What a row could reach: the simulator on the row's own compute times, with free communication."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from statistics import median
+from typing import Any
+
+from repro.report.group import Group
+from repro.store import StoredRun
+
+BATCHES = 80  # simulated; the steady state of every setting in use is reached well before
+_WORK = ("F", "R", "B", "U", "M")
+
+
+def busy_per_block(run: StoredRun) -> list[float]:
+    """Median seconds of compute per batch, a number a block; empty where the run has none."""
+    busy = (run.result or {}).get("busy_seconds")
+    return [float(b) for b in busy] if isinstance(busy, list) and all(isinstance(b, (int, float)) for b in busy) else []
+
+
+def slowest_block(run: StoredRun) -> float | None:
+    """Compute seconds per batch of the slowest block."""
+    busy = busy_per_block(run)
+    return max(busy) if busy else None
+
+
+def simulated_seconds(run: StoredRun) -> float | None:
+    """Seconds per batch of the run's schedule if its blocks computed as measured and messages cost nothing.
+
+    A block's compute time per batch is divided among forward, recompute and backward as its recorded timeline shows,
+    or as 1 : 1 : 2 without one.
+    """
+    from repro.methods import parse_method
+    from repro.schedule import simulate
+
+    busy = busy_per_block(run)
+    blocks = len(busy)
+    if not blocks or min(busy) <= 0:
+        return None
+    try:
+        method = parse_method(run.recipe.get("method"))
+        schedule = method.schedule(blocks, BATCHES, {})
+        micro = max(1, method.micro_batches(int(run.recipe.get("data", {}).get("batch_size", 1))))
+    except (ValueError, TypeError, AttributeError):
+        return None
+    recorded = _shares(run, blocks)
+    costs = [recorded[k] or _default_shares(schedule.recompute[k]) for k in range(blocks)]
+
+    def duration(block: int, action: Any) -> float:
+        kind = action.kind.value
+        parts = 1 if kind in ("U", "M") else micro
+        return busy[block] * costs[block].get(kind, 0.0) / parts
+
+    return simulate(schedule, duration).period()
+
+
+def bound(group: Group, base: Group | None) -> float | None:
+    """Largest possible speed-up over `base` (BP): its blocks' compute time, over the simulated time of `group`."""
+    if base is None:
+        return None
+    alone = [sum(busy_per_block(run)) for run in base.complete if busy_per_block(run)]
+    periods = [p for run in group.complete if (p := simulated_seconds(run))]
+    if not alone or not periods:
+        return None
+    return median(alone) / median(periods)
+
+
+def read_timeline(run: StoredRun) -> list[tuple[int, str, float, float, bool]]:
+    """Recorded spans (block, action, start, end, waiting) in seconds; empty where none are stored."""
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        stored = json.loads((run.folder.path / "timeline.json").read_text(encoding="utf-8"))
+        return [
+            (int(s[0]), str(s[1]), float(s[2]), float(s[3]), bool(s[4]) if len(s) > 4 else False) for s in stored["spans"]
+        ]
+    return []
+
+
+def _default_shares(recompute: bool) -> dict[str, float]:
+    return {"F": 0.25, "R": 0.25, "B": 0.5} if recompute else {"F": 1 / 3, "B": 2 / 3}
+
+
+def _shares(run: StoredRun, blocks: int) -> list[dict[str, float] | None]:
+    """How each block's compute is divided among kinds of action, from the recorded timeline without its first batch."""
+    totals: list[dict[str, float]] = [{} for _ in range(blocks)]
+    for block, action, start, end, waiting in read_timeline(run):
+        first = action[1:].split(".")[0].split("^")[0]
+        if not waiting and action[:1] in _WORK and first != "0" and 0 <= block < blocks:
+            totals[block][action[0]] = totals[block].get(action[0], 0.0) + end - start
+    return [
+        {kind: value / sum(total.values()) for kind, value in total.items()}
+        if total.get("F") and total.get("B") and sum(total.values()) > 0
+        else None
+        for total in totals
+    ]

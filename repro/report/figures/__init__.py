@@ -1,0 +1,82 @@
+"""The figures, one file each: `DESCRIPTION` and `draw(source)`. A new file here is a new figure.
+
+`draw` returns a matplotlib Figure, or a sentence that says what is missing and which command makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any
+
+from repro.errors import RunFailed, UserError, nearest
+from repro.report.source import Source
+
+FORMATS = ("svg", "png", "pdf")
+
+
+def names() -> dict[str, str]:
+    """Every figure's name and what it shows, in one line; imports nothing heavy."""
+    return {name: str(_module(name).DESCRIPTION) for name in _files()}
+
+
+def draw(
+    names: Sequence[str],
+    runs_root: Path,
+    out: Path,
+    formats: Sequence[str] = ("svg", "png"),
+    *,
+    profile: str | None = None,
+    reference: bool = False,
+) -> tuple[list[Path], list[str]]:
+    """Draw figures (all without `names`) into `out`; returns the files, and notes about what could not be drawn.
+
+    UserError for an unknown figure or format, before anything is drawn; RunFailed where `out` cannot be written.
+    """
+    wanted = list(dict.fromkeys(names)) or list(_files())
+    for name in wanted:
+        if name not in _files():
+            raise UserError(f"unknown figure '{name}'.{nearest(name, _files())} Allowed: {', '.join(_files())}")
+    for format in formats:
+        if format not in FORMATS:
+            raise UserError(f"--format {format!r} is unknown.{nearest(format, FORMATS)} Allowed: {', '.join(FORMATS)}")
+    source = Source(runs_root, profile, reference)
+    paths: list[Path] = []
+    notes: list[str] = []
+    for name in wanted:
+        files, note = draw_from(name, source)
+        if note:
+            notes.append(f"{name}: {note}")
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            for format in dict.fromkeys(formats) if files is not None else ():
+                paths.append(out / f"{name}.{format}")
+                paths[-1].write_bytes(files(format))
+        except OSError as error:
+            raise RunFailed(f"{out}: the figures cannot be written there ({error.strerror})") from None
+    return paths, notes
+
+
+def draw_from(name: str, source: Source) -> tuple[Any, str]:
+    """Draw one figure: a function from format to bytes (None where it cannot be drawn), and a note or ""."""
+    from repro.report import canvas
+
+    with canvas.settings():
+        drawn = _module(name).draw(source)
+    if isinstance(drawn, str):
+        return None, drawn
+    figure, note = drawn if isinstance(drawn, tuple) else (drawn, "")
+    return (lambda format: canvas.encode(figure, format)), note
+
+
+@lru_cache(maxsize=1)
+def _files() -> tuple[str, ...]:
+    here = [str(Path(__file__).parent)]
+    return tuple(sorted(m.name.replace("_", "-") for m in iter_modules(here) if not m.name.startswith("_")))
+
+
+def _module(name: str) -> Any:
+    return import_module(f"{__name__}.{name.replace('-', '_')}")

@@ -1,0 +1,134 @@
+"""One table in every format: txt, md, csv, latex, json; the same numbers and the same order in all of them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import textwrap
+import unicodedata
+
+from repro.errors import UserError, nearest
+from repro.report.table import Column, Table, flat, text
+
+_WRAP = 118  # columns of a caption
+FORMATS = ("txt", "md", "csv", "latex", "json")
+_ASCII = {"±": "+-", "×": "x", "–": "-", "—": "-", "·": ".", "’": "'", "≥": ">=", "≤": "<=", "→": "->", "Δ": "D", "‖": "||"}
+_LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}", "±": r"$\pm$", "×": r"$\times$", "≥": r"$\geq$", "≤": r"$\leq$", "→": r"$\rightarrow$",
+    "Δ": r"$\Delta$", "‖": r"$\Vert$", "–": "--", "—": "---", "[": "{[}", "]": "{]}",
+}  # fmt: skip
+
+
+def render(table: Table, format: str, *, ascii: bool = False) -> str:
+    """Return `table` as text that ends with a newline; `ascii` replaces what a plain terminal cannot print.
+
+    UserError for an unknown format.
+    """
+    writers = {"txt": _txt, "md": _markdown, "csv": _csv, "latex": _latex, "json": _json}
+    if format not in writers:
+        raise UserError(f"--format {format!r} is unknown.{nearest(format, FORMATS)} Allowed: {', '.join(FORMATS)}")
+    written = writers[format](table)
+    return plain(written) if ascii else written
+
+
+def plain(words: str) -> str:
+    """`words` in ASCII: ± becomes +-, accents fall off, anything else becomes a question mark."""
+    for character, replacement in _ASCII.items():
+        words = words.replace(character, replacement)
+    if words.isascii():
+        return words
+    return unicodedata.normalize("NFKD", words).encode("ascii", "replace").decode().replace("??", "?")
+
+
+def _grid(table: Table) -> tuple[list[Column], list[list[str]], list[str]]:
+    columns, shared = table.shown()
+    return columns, [[text(row.get(c.name), c) for c in columns] for row in table.rows], [*shared, *table.caption]
+
+
+def _txt(table: Table) -> str:
+    columns, cells, caption = _grid(table)
+    lines = []
+    if cells:
+        widths = [max(len(c.header), *(len(row[i]) for row in cells)) for i, c in enumerate(columns)]
+
+        def line(words: list[str]) -> str:
+            parts = [w.rjust(n) if c.number else w.ljust(n) for w, n, c in zip(words, widths, columns, strict=True)]
+            return "  ".join(parts).rstrip()
+
+        lines = [line([c.header for c in columns]), line(["-" * n for n in widths]), *map(line, cells), ""]
+    for words in caption:
+        lines += textwrap.wrap(words, _WRAP, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    if table.problems:
+        lines += ["", "Problems:", *(f"  {problem}" for problem in table.problems)]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _markdown(table: Table) -> str:
+    columns, cells, caption = _grid(table)
+
+    def safe(words: str) -> str:
+        for character in "\\|*<`":
+            words = words.replace(character, "\\" + character)
+        return words.replace("\n", " ")
+
+    def line(words: list[str]) -> str:
+        return "| " + " | ".join(words) + " |"
+
+    lines = []
+    if cells:
+        rule = ["---:" if c.number else "---" for c in columns]
+        lines = [line([safe(c.header) for c in columns]), line(rule)]
+        lines += [line([safe(word) for word in row]) for row in cells] + [""]
+    lines += [safe(words) + "  " for words in caption]
+    if table.problems:
+        lines += ["", "Problems:", "", *(f"* {safe(problem)}" for problem in table.problems)]
+    return "\n".join(lines).rstrip("\n ") + "\n"
+
+
+def _csv(table: Table) -> str:
+    """Rounded as in the other formats; a measured column is followed by _low, _high and _n."""
+    rows = [flat(row, table.columns) for row in table.rows]
+    by_name = {c.name: c for c in table.columns}
+    names: list[str] = []
+    for row in rows:
+        names += [name for name in row if name not in names]
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(names or [c.name for c in table.columns])
+    for row in rows:
+        cells = []
+        for name in names:
+            base = by_name.get(name) or by_name.get(name.removesuffix("_low").removesuffix("_high"))
+            value = row.get(name)
+            cells.append("" if value is None else text(value, base or Column(name, name)))
+        writer.writerow(cells)
+    return stream.getvalue()
+
+
+def latex_escape(words: str) -> str:
+    """`words` so that LaTeX prints them as they are."""
+    escaped = "".join(_LATEX.get(character, character) for character in words)
+    return escaped if escaped.isascii() else plain(escaped)
+
+
+def _latex(table: Table) -> str:
+    """A table environment without packages; problems are comments below it."""
+    columns, cells, caption = _grid(table)
+    if not cells:
+        return "".join(f"% {plain(words)}\n" for words in [*caption, *table.problems])
+    lines = [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{{''.join('r' if c.number else 'l' for c in columns)}}}"]
+    lines += [r"\hline", " & ".join(latex_escape(c.header) for c in columns) + r" \\", r"\hline"]
+    lines += [" & ".join(map(latex_escape, row)) + r" \\" for row in cells]
+    lines += [r"\hline", r"\end{tabular}", rf"\caption{{{latex_escape(' '.join(caption))}}}"]
+    lines += [rf"\label{{tab:{table.name}}}", r"\end{table}"]
+    return "\n".join([*lines, *(f"% {plain(problem)}" for problem in table.problems)]) + "\n"
+
+
+def _json(table: Table) -> str:
+    from repro.store import to_json
+
+    environment = {"table": table.name, "caption": table.caption, "problems": table.problems, **table.environment}
+    document = {"rows": [flat(row, table.columns) for row in table.rows], "environment": environment}
+    return to_json(document, indent=1) + "\n"

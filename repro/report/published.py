@@ -1,0 +1,90 @@
+"""The papers' numbers (recipes/published.yaml): beside our rows, in captions, and for `repro show`."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from repro import paths
+from repro.report.group import Group
+
+UNKNOWN = "not published here"
+
+
+def beside(quantity: str, group: Group) -> str:
+    """The published value for exactly this network, data, K and method, or "not published here"."""
+    for cell in _read(paths.published())["cells"]:
+        same = (
+            cell["quantity"] == quantity
+            and cell["model"] == group.model
+            and cell.get("data", group.data) == group.data
+            and cell.get("blocks", group.blocks) == group.blocks
+        )
+        if same and (method := key(group)) in cell["values"]:
+            return f"{_value(cell['values'][method])} ({cell['printed']})"
+    return UNKNOWN
+
+
+def anchors(quantity: str, methods: set[str]) -> list[str]:
+    """Caption lines: what is published of these methods, on whatever networks."""
+    found = _read(paths.published())
+    lines = []
+    for entry in found["headlines"]:
+        if entry["quantity"] == quantity and entry["method"] in methods:
+            lines.append(f"Published ({entry['paper']}, {entry['where']}): {entry['text']}.")
+    parts = []
+    for cell in found["cells"]:
+        known = {m: v for m, v in cell["values"].items() if m in methods}
+        if cell["quantity"] == quantity and set(known) - {"bp"}:
+            where = cell["model"] + (f", K = {cell['blocks']}" if "blocks" in cell else "")
+            numbers = ", ".join(f"{m.upper()} {_value(v)}" for m, v in known.items())
+            parts.append(f"{where}: {numbers} ({cell['printed']})")
+    if parts:
+        lines.append("Nearest published anchors, other networks: " + "; ".join(parts) + ".")
+    return lines
+
+
+def claimed(claim: str) -> str:
+    """What the paper states for a claim, with its place, or "not published here"."""
+    words = [f"{e['text']} [{e['where']}]" for e in _read(paths.published())["headlines"] if claim in e.get("claims", ())]
+    return "; ".join(words) or UNKNOWN
+
+
+def about(recipe: Any) -> list[str]:
+    """Lines for `repro show`: what is published of this recipe's method and network, each with its source."""
+    found = _read(paths.published())
+    estimator = recipe.gradient.estimator
+    method = estimator if recipe.group == "gradient-approximation" else recipe.method.name
+    lines = []
+    for entry in found["headlines"]:
+        if entry["method"] == method and entry.get("model", recipe.model.name) == recipe.model.name:
+            lines.append(f"{entry['text']} ({found['papers'][entry['paper']]}; {entry['where']})")
+    for cell in found["cells"]:
+        if cell["model"] == recipe.model.name and method in cell["values"]:
+            where = f"K = {cell['blocks']}" if "blocks" in cell else cell["data"]
+            value = _value(cell["values"][method])
+            lines.append(f"{cell['quantity']} {value} ({cell['printed']}; {where}; {found['papers'][cell['paper']]})")
+    lines += [
+        f"{entry['text']} ({found['papers'][entry['paper']]})"
+        for entry in found["settings"]
+        if entry["paper"] == recipe.group
+    ]
+    return lines
+
+
+def key(group: Group) -> str:
+    """The group's method as published.yaml names it."""
+    return group.label.lower() if group.label.lower() in ("cdni", "dni") else group.method
+
+
+def _value(value: Any) -> str:
+    return "/".join(f"{v:.2f}" for v in value) if isinstance(value, list) else f"{value:.2f}"
+
+
+@lru_cache(maxsize=4)
+def _read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return found

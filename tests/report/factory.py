@@ -1,0 +1,100 @@
+"""Hand-made result folders in the layout of a real run."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from repro.recipe import load
+from repro.store import to_json
+
+MACHINE = "Test processor, 4 cores"
+
+
+def make_run(
+    root: Path,
+    recipe: str,
+    seed: int = 0,
+    *,
+    profile: str = "smoke",
+    status: str = "complete",
+    number: str = "0123456789ab",
+    epochs: Sequence[Mapping[str, float]] = (),
+    steps: int = 4,
+    settings: Mapping[str, Any] | None = None,
+    command: Sequence[str] = ("repro", "run"),
+    extra_rows: Sequence[Mapping[str, Any]] = (),
+    timeline: Sequence[Sequence[Any]] | None = None,
+    begun: int | None = None,
+    **fields: Any,
+) -> Path:
+    """Write one seed of `recipe`; `fields` replace fields of result.json, `status` "unfinished" writes none."""
+    loaded = load(recipe, profile, dict(settings or {}))
+    folder = root / loaded.name / number / f"seed-{seed}"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "recipe.yaml").write_text(yaml.safe_dump(loaded.model_dump(mode="json"), sort_keys=False))
+    if begun is not None:
+        os.utime(folder / "recipe.yaml", (begun, begun))
+    environment = {
+        "processor": MACHINE,
+        "torch": "2.9.0",
+        "git": {"commit": "c0ffee", "dirty": False},
+        "command": [*command],
+    }
+    (folder / "env.json").write_text(json.dumps(environment))
+    rows: list[Mapping[str, Any]] = [{"kind": "step", "step": i, "loss": 2.0 / (i + 1)} for i in range(steps)]
+    rows += [{"kind": "epoch", "epoch": e, **row} for e, row in enumerate(epochs, start=1)]
+    rows += list(extra_rows)
+    (folder / "metrics.jsonl").write_text("".join(to_json(row) + "\n" for row in rows))
+    if timeline is not None:
+        (folder / "timeline.json").write_text(to_json({"blocks": loaded.blocks, "spans": list(timeline)}) + "\n")
+    if status == "unfinished":
+        return folder
+    result = {
+        "recipe": loaded.name, "hash": number, "profile": profile, "seed": seed, "experiment": loaded.experiment,
+        "group": loaded.group, "method": loaded.method.name, "label": loaded.method.label(loaded.blocks),
+        "model": loaded.model.name, "blocks": loaded.blocks, "device": "cpu", "machine": MACHINE, "cores": 4, "threads": 1,
+        "data": loaded.data.name, "num_steps": steps, "oversubscribed": False, "status": status,
+    }  # fmt: skip
+    if status == "complete":
+        accuracies = [row["test_accuracy"] for row in epochs if "test_accuracy" in row]
+        result |= {
+            "train_seconds": 10.0,
+            "seconds_per_batch": 0.2,
+            "busy_seconds": [0.1] * loaded.blocks,
+            "peak_memory_bytes": [3_000_000] * loaded.blocks,
+            "memory_formula_bytes": [2_900_000] * loaded.blocks,
+            "activation_bytes": [2_000_000] * loaded.blocks,
+            "static_bytes": [1_000_000] * loaded.blocks,
+            "rss_bytes": [200_000_000] * loaded.blocks,
+            "test_accuracy_last": accuracies[-1] if accuracies else None,
+            "test_accuracy_best": max(accuracies) if accuracies else None,
+        }
+    elif status != "interrupted":
+        result["error"] = "block 1 failed: a reason"
+    (folder / "result.json").write_text(to_json({**result, **fields}, indent=1) + "\n")
+    return folder
+
+
+def training(
+    count: int = 6, *, start: float = 2.0, speed: float = 0.5, noise: float = 0.0, best: float = 92.0
+) -> list[dict]:
+    """Epoch rows of a run that learns: loss falls exponentially, accuracy rises to `best`."""
+    rows = []
+    for e in range(1, count + 1):
+        left = math.exp(-speed * e)
+        rows.append(
+            {
+                "train_loss": start * left + 0.02 + noise * 0.01,
+                "test_loss": start * left + 0.15 + noise * 0.02,
+                "test_accuracy": best * (1 - left) + noise,
+                "train_seconds": 1.5 * e,
+            }
+        )
+    return rows
