@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 
 from repro.errors import UserError, nearest
-from repro.models import bottleneck, imagenet, resnet, small, vgg
+from repro.models import bottleneck, resnet, small, vgg
 from repro.models.layer import LayerFactory
 from repro.recipe.schema import ModelSpec
 
 NAMES = (
     "resnet14",
     "resnet20",
+    "resnet56",
     "resnet98",
+    "resnet110",
     "resnet164",
     "preact-resnet164",
     "vgg19",
@@ -23,6 +25,7 @@ NAMES = (
     "tiny",
     "tiny-relu",
 )
+_LARGEST_N = 200  # the deepest ResNet of arXiv 1512.03385 has 1202 layers
 _DROPOUT = ("vgg19", "tiny")
 _WITHOUT_NORM = ("vgg19", "tiny", "tiny-relu", "cnn2")
 
@@ -53,6 +56,8 @@ def layers(spec: ModelSpec, image_shape: tuple[int, int, int], num_classes: int)
     if depth is not None:
         return resnet.layers(depth, channels, num_classes, spec.batch_norm)
     if name.startswith("imagenet"):
+        from repro.models import imagenet  # torchvision takes a second or two to import
+
         return imagenet.layers(int(name.removeprefix("imagenet-resnet")), channels, num_classes)
     if name == "preact-resnet164":
         return bottleneck.preactivation_layers(channels, num_classes)
@@ -61,17 +66,22 @@ def layers(spec: ModelSpec, image_shape: tuple[int, int, int], num_classes: int)
     if name == "vgg19":
         return vgg.layers(channels, min(height, width), num_classes, spec.batch_norm, spec.dropout)
     if name == "cnn2":
-        return small.cnn2_layers(channels, min(height, width), num_classes)
+        return small.cnn2_layers(channels, height, width, num_classes)
     if name == "tiny":
         return small.tiny_layers(channels, num_classes, spec.batch_norm, spec.dropout)
     return small.tiny_relu_layers(channels, num_classes)
 
 
 def _resnet_depth(name: str) -> int | None:
-    match = re.fullmatch(r"resnet(\d+)", name)
+    match = re.fullmatch(r"resnet([1-9]\d*)", name)  # no leading zeros: one net, one name
     if match is None:
         return None
     depth = int(match.group(1))
-    if depth < 8 or (depth - 2) % 6:
-        raise UserError(f"model.name = '{name}': a CIFAR ResNet has depth 6n+2 with n >= 1, for example 14, 20, 98, 164")
+    closest = min(max(round((depth - 2) / 6), 1), _LARGEST_N) * 6 + 2
+    if depth != closest:
+        other = f" or 'imagenet-{name}'" if f"imagenet-{name}" in NAMES else ""
+        raise UserError(
+            f"model.name = '{name}': a CIFAR ResNet has depth 6n+2 with n = 1..{_LARGEST_N}. "
+            f"Did you mean 'resnet{closest}'{other}?"
+        )
     return depth

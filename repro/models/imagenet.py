@@ -1,7 +1,7 @@
 """ImageNet ResNet-18 and ResNet-50 from torchvision's blocks, as a list of layers.
 
 11.7 M and 25.6 M weights for 1000 classes. The DSP paper's ImageNet models are not named in what we have; these two are
-our choice. `to_torchvision` maps a weight's name to torchvision's, so weights can be carried both ways.
+our choice. `to_torchvision` and `from_torchvision` map the names of weights, so they can be carried both ways.
 """
 
 from __future__ import annotations
@@ -58,3 +58,14 @@ def to_torchvision(name: str) -> str:
         return rest.replace("linear.", "fc.")
     block, _, rest = rest.partition(".")
     return f"layer{first.removeprefix('stage')}.{int(block.removeprefix('block')) - 1}.{rest}"
+
+
+def from_torchvision(name: str) -> str:
+    """Inverse of `to_torchvision`: "layer2.0.conv1.weight" -> "stage2.block1.conv1.weight"."""
+    first, _, rest = name.partition(".")
+    if first == "fc":
+        return f"head.linear.{rest}"
+    if not first.startswith("layer"):
+        return f"stem.{name}"
+    block, _, rest = rest.partition(".")
+    return f"stage{first.removeprefix('layer')}.block{int(block) + 1}.{rest}"

@@ -27,25 +27,31 @@ class LayerFactory:
     def build(self, seed: int) -> nn.Module:
         """Construct the layer; its weights depend on (seed, name) alone, never on K or on what was built before."""
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(derive(seed, "weights", self.name))
+            torch.default_generator.manual_seed(derive(seed, "weights", self.name))  # a GPU's stays as it is
             module = self.make()
             initialise(module)
-        module.draws_random_numbers = any(  # type: ignore[assignment]
-            isinstance(m, nn.modules.dropout._DropoutNd) and m.p > 0 for m in module.modules()
-        )
         return module
 
 
 def run_layer(module: nn.Module, name: str, x: Tensor, seed: int, batch: int, micro: int = 0) -> Tensor:
     """Call a layer in training; a layer with dropout draws by (seed, name, batch, micro), so a replay draws alike.
 
-    In evaluation mode, or without dropout, no generator is touched.
+    In evaluation mode, or without dropout, no generator is touched. Whether a layer has dropout is looked up once.
     """
-    if module.training and module.__dict__.get("draws_random_numbers", False):
+    if module.training and draws_random_numbers(module):
         number = derive(seed, "dropout", name, batch, micro)
         if x.device.type == "cuda":
-            torch.cuda.manual_seed(number)
+            torch.cuda.default_generators[x.device.index].manual_seed(number)
         else:
             torch.default_generator.manual_seed(number)
     y: Tensor = module(x)
     return y
+
+
+def draws_random_numbers(module: nn.Module) -> bool:
+    """Whether any part of `module` is Dropout with p > 0; remembered in the module, which must not change in this."""
+    known: bool | None = module.__dict__.get("_draws_random_numbers")
+    if known is None:
+        known = any(isinstance(m, nn.modules.dropout._DropoutNd) and m.p > 0 for m in module.modules())
+        module.__dict__["_draws_random_numbers"] = known
+    return known

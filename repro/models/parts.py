@@ -20,6 +20,10 @@ class ConvUnit(nn.Sequential):
             self.add_module(name, part)
 
 
+class HiddenLinear(nn.Linear):
+    """A linear layer with a ReLU behind it; [N, in] -> [N, out]. It differs in its initial weights (`initialise`)."""
+
+
 class PooledHead(nn.Module):
     """Global average pool and a linear layer; [N, C, H, W] -> [N, classes]."""
 
