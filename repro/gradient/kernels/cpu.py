@@ -50,7 +50,7 @@ def _peaks(dy: Tensor) -> tuple[Tensor, Tensor]:
         maps, loop, count = dy.reshape(samples * outputs, -1), peak_loops.peaks_planes, samples * outputs
     maps = maps.contiguous()
     arguments = (maps.numpy(), maps.view(torch.int32).numpy(), position.numpy(), total.numpy())
-    share(lambda first, last: loop(*arguments, first, last), count)
+    share(lambda first, last: loop(*arguments, first, last), count, maps.numel())
     return position, total
 
 
@@ -66,28 +66,29 @@ def _patches(x: Tensor, position: Tensor, total: Tensor, weight: Tensor, geometr
     sizes = (*image, *windows, depth, outputs // geometry.groups)
     peaks = (position.numpy(), total.numpy())
 
+    gathered = samples * outputs * area * depth
     way = _way(x, outputs, depth, area)
     parts = min(_PARTS, samples) if way == "parts" else 1
     accumulators = torch.zeros((parts, outputs, area * depth))
     sums = accumulators.numpy()
     if way == "in place":
         planes = x.contiguous().view(samples, -1).numpy()
-        share(lambda a, b: loops.add_patches_in_place(planes, *peaks, sizes, sums[0], a, b), outputs)
+        share(lambda a, b: loops.add_patches_in_place(planes, *peaks, sizes, sums[0], a, b), outputs, gathered)
     elif way == "parts":
         planes = x.contiguous().view(samples, -1).numpy()
         buffers = torch.empty((parts, 1, height * width * channels)).numpy()
-        share(lambda a, b: loops.add_patches_by_parts(planes, *peaks, sizes, buffers, sums, a, b), parts)
+        share(lambda a, b: loops.add_patches_by_parts(planes, *peaks, sizes, buffers, sums, a, b), parts, x.numel())
     else:
         pixels = _pixels(x)
         chunk = max(1, _CHUNK_BYTES // (4 * channels * height * width))
         every = (0, samples)
-        share(lambda a, b: loops.add_patches(pixels, 0, *peaks, sizes, every, chunk, sums[0], a, b), outputs)
+        share(lambda a, b: loops.add_patches(pixels, 0, *peaks, sizes, every, chunk, sums[0], a, b), outputs, gathered)
 
     out = torch.empty_like(weight, dtype=torch.float32)
     flat = (out.permute(0, 2, 3, 1) if _by_pixel(out) else out).view(outputs, -1).numpy()
     turn = _by_pixel(out) == (way == "in place")
     rows = depth if way == "in place" else area
-    share(lambda a, b: loops.finish(sums, flat, rows, turn, a, b), outputs)
+    share(lambda a, b: loops.finish(sums, flat, rows, turn, a, b), outputs, accumulators.numel())
     return out.to(weight.dtype)
 
 
@@ -112,7 +113,7 @@ def _pixels(x: Tensor) -> Any:
         return x.permute(0, 2, 3, 1).reshape(samples, -1).numpy()
     planes = x.contiguous().view(samples, -1).numpy()
     pixels = torch.empty((samples, planes.shape[1])).numpy()
-    share(lambda a, b: to_pixels(planes, pixels, channels, a, b), samples)
+    share(lambda a, b: to_pixels(planes, pixels, channels, a, b), samples, x.numel())
     return pixels
 
 

@@ -13,12 +13,16 @@ from itertools import pairwise
 
 import torch
 
+_WORTH = 1 << 16  # elements: about 20 microseconds of work, as long as a thread takes to start on its share
 _pools: dict[tuple[int, int], ThreadPoolExecutor] = {}  # (process, threads): a fork must not use its parent's threads
 
 
-def share(loop: Callable[[int, int], None], count: int) -> None:
-    """Call loop(first, last) over 0..count, cut into even pieces; the calling thread does the first."""
-    threads = min(torch.get_num_threads(), count)
+def share(loop: Callable[[int, int], None], count: int, elements: int) -> None:
+    """Call loop(first, last) over 0..count, cut into even pieces; the calling thread does the first.
+
+    `elements`: about how many numbers are read or written in all. A small loop is not worth waking anyone.
+    """
+    threads = min(torch.get_num_threads(), count, 1 + elements // _WORTH)
     if threads <= 1:
         loop(0, count)
         return
