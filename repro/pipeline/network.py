@@ -61,11 +61,11 @@ class Network:
 
     # -- barrier locking: the last block tells everyone which batch it has forwarded -------------------------
 
-    def announce_forward(self, key: tuple[int, int], micro_batches: int) -> None:
-        """Last block: batch key[0] has been forwarded."""
-        if not self._barrier_locking or key[1] + 1 < micro_batches:
+    def announce_forward(self, batch: int) -> None:
+        """Last block: `batch` has been forwarded."""
+        if not self._barrier_locking:
             return
-        mark = torch.tensor([key[0]], dtype=torch.int64)
+        mark = torch.tensor([batch], dtype=torch.int64)
         for peer in range(self.blocks - 1):
             self._signals.append((dist.isend(mark, peer, tag=_SIGNAL_TAG), mark))
         if len(self._signals) > 64 * self.blocks:

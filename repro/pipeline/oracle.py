@@ -88,7 +88,7 @@ class Oracle:
         self.m, self.replays = schedule.staleness, schedule.recompute
         factories = models.layers(recipe.model, self.data.image_shape, plan.num_classes)
         layers = [(f.name, f.build(seed)) for f in factories]
-        if recipe.gradient.estimator != "full" or not isinstance(recipe.gradient.schedule, str):
+        if plan.approximates:
             self.approximation: gradient.Approximation | None = gradient.attach(
                 layers, recipe.gradient, seed=seed, steps_per_epoch=plan.steps_per_epoch, epochs=recipe.epochs,
                 numbers=gradient.number_convolutions(layers),

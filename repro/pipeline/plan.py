@@ -45,6 +45,18 @@ class Plan:
         return self.recipe.blocks
 
     @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """C, H, W of an image."""
+        channels, height, width = self.shapes[0]
+        return channels, height, width
+
+    @property
+    def approximates(self) -> bool:
+        """Whether some filter gradients are not the library's."""
+        gradient = self.recipe.gradient
+        return gradient.estimator != "full" or not isinstance(gradient.schedule, str)
+
+    @property
     def layer_spans(self) -> list[tuple[int, int]]:
         """Half-open range of layers of each block."""
         return spans(self.cut, len(self.names))

@@ -54,7 +54,7 @@ class Stopwatch:
         event.record(torch.cuda.current_stream(self.device))
         return event
 
-    def finish_batch(self, _batch: int) -> None:
+    def finish_batch(self) -> None:
         """Close the batch under way: the work since the last close belongs to it."""
         if self.device.type == "cuda":
             self._batches.append(self._open)
