@@ -92,12 +92,12 @@ def direct_labels(axes: Any, labels: Sequence[tuple[float, str, str]], *, gap: f
         axes.text(x, height, text, transform=axes.transAxes, color=colour, va="center", ha="left", fontsize=7.5)
 
 
-def log_axis(axis: Any) -> None:
-    """A logarithmic axis with plain numbers (0.2, 0.5, 1, 2) instead of powers."""
+def log_axis(axis: Any, subs: tuple[float, ...] = (1.0, 2.0, 5.0)) -> None:
+    """A logarithmic axis with plain numbers (0.2, 0.5, 1, 2) instead of powers; `subs` within a decade."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axis._set_axes_scale("log")
-    axis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0), numticks=20))
+    axis.set_major_locator(LogLocator(10, subs=subs, numticks=20))
     axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     axis.set_minor_formatter(NullFormatter())
 

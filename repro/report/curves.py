@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from repro.report.group import Group
-from repro.report.stats import Estimate, mean_interval
+from repro.report.stats import Estimate, mean, mean_interval
 from repro.store import StoredRun
+
+Reader = Callable[[dict[str, Any]], Any]
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,28 @@ class Curve:
 def over_epochs(group: Group, field: str) -> Curve:
     """`field` of the epoch rows over the complete seeds; x is the epoch."""
     return _curve([_series(run, field) for run in group.complete])
+
+
+def over_steps(group: Group, read: Reader, kind: str = "gap") -> Curve:
+    """A number of the rows of `kind`, averaged per seed over bins of steps (ten a decade); x is the mean step, from 1."""
+    binned: list[dict[float, float]] = []
+    for run in group.complete:
+        bins: dict[int, list[float]] = {}
+        for row in run.metrics():
+            value = read(row) if row.get("kind") == kind else None
+            if isinstance(value, (int, float)) and math.isfinite(value):
+                bins.setdefault(bin_of(int(row["step"])), []).append(float(value))
+        binned.append({_centre(b): mean(values) for b, values in bins.items()})
+    return _curve(binned)
+
+
+def bin_of(step: int) -> int:
+    """The bin of a step (from 0): ten bins a decade of step + 1."""
+    return round(10 * math.log10(step + 1))
+
+
+def _centre(number: int) -> float:
+    return 10 ** (number / 10)
 
 
 def _series(run: StoredRun, field: str) -> dict[float, float]:

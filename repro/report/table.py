@@ -77,6 +77,8 @@ def text(value: Value, column: Column) -> str:
     if value is None:
         return NOTHING
     if isinstance(value, float):
+        if column.decimals is None and 0 < abs(value) < 1e-4:
+            return f"{value:.1e}"
         return fixed(value, decimals_for(value) if column.decimals is None else column.decimals)
     return str(value)
 

@@ -89,8 +89,8 @@ def _recorded(source: Source) -> tuple[dict[str, list[tuple[int, str, float, flo
     for group in sorted(found.groups, key=order):
         spans = _spans(group)
         if group.blocks == BLOCKS and spans:
-            key = (group.model, data_label(group), group.profile, group.device)
-            places.setdefault(key, {}).setdefault(group.label, spans)
+            here: tuple[str, ...] = (group.model, data_label(group), group.profile, group.device)
+            places.setdefault(here, {}).setdefault(group.label, spans)
     if not places:
         return {}, ""
     key = max(sorted(places), key=lambda place: len(places[place]))
@@ -108,7 +108,7 @@ def _spans(group: Group) -> list[tuple[int, str, float, float, bool]]:
 def _window(spans: list[tuple[int, str, float, float, bool]]) -> float:
     """When block 0 has updated with the first RECORDED batches."""
     ends = [end for block, action, _, end, _ in spans if block == 0 and action == f"U{RECORDED - 1}"]
-    return max(ends) if ends else max(s[3] for s in spans)
+    return max(ends) if ends else max(end for _, _, _, end, _ in spans)
 
 
 def _bare(axes: Any, last: bool) -> None:

@@ -12,7 +12,10 @@ from repro.report.table import Column, Table, Value
 from repro.store import StoredRun
 
 DESCRIPTION = "peak memory of each block, counted, beside the formula (claim D5)"
-NOTHING = "No finished training run found. Make some with: repro run bp-resnet98 ddg-resnet98 dsp-resnet98 --seeds 5 --profile quick"
+NOTHING = (
+    "No finished training run found. Make some with: "
+    "repro run bp-resnet98 ddg-resnet98 dsp-resnet98 --seeds 5 --profile quick"
+)
 MIB = 2.0**20
 COLUMNS = [
     *CONTEXT,
@@ -35,11 +38,11 @@ def build(source: Source, select: str) -> Table:
     rows = [row(group, block) for group in groups for block in range(group.blocks)]
     table = Table("memory", COLUMNS, rows)
     table.caption = [
-        "Peak: on a CPU the bytes of the tensors that the block holds at its worst moment, counted by the engine; on CUDA the "
-        "allocator's peak. Process: the resident size, with the interpreter and libraries in it.",
-        "Formula: DSP, FR (m+1) h_in + p h_out + q h_in + G; kept graphs (m+1)(h_in + G) and m older versions of the weights; "
-        "GPipe all inputs and the graphs kept; plus weights and optimiser state. 'Without weights' leaves those out on both "
-        "sides: what grows with the queues.",
+        "Peak: on a CPU the bytes of the tensors that the block holds at its worst moment, counted by the engine; on CUDA "
+        "the allocator's peak. Process: the resident size, with the interpreter and libraries in it.",
+        "Formula: DSP, FR (m+1) h_in + p h_out + q h_in + G; kept graphs (m+1)(h_in + G) and m older versions of the "
+        "weights; GPipe all inputs and the graphs kept; plus weights and optimiser state. 'Without weights' leaves those "
+        "out on both sides: what grows with the queues.",
         HALF_WIDTH,
     ]
     return finish(table, found, nothing=NOTHING)

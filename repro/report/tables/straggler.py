@@ -37,10 +37,10 @@ def build(source: Source, select: str) -> Table:
     groups = sorted((part for group in found.groups for part in group.split()), key=order)
     table = Table("straggler", COLUMNS, [row(group, groups) for group in groups])
     table.caption = [
-        "Slow-down = 100 (seconds with delays / seconds without - 1), same recipe and seed, measured in one command; mean and "
-        "95 % interval from the logarithms of the ratios over seeds. The definition is ours (the paper's is not published).",
-        "Every method meets the same delays; a delay is a sleep of its block, so more blocks than cores can be read too, but "
-        "compute that shares a core then hides part of a delay. Slack: batches that block 0 may run ahead of its neighbour.",
+        "Slow-down = 100 (seconds with delays / seconds without - 1), same recipe and seed, measured in one command; mean "
+        "and 95 % interval from the logarithms of the ratios over seeds. The definition is ours, the paper's is not known.",
+        "Every method meets the same delays; a delay is a sleep of its block, so more blocks than cores can be read too, "
+        "but compute that shares a core then hides part of a delay. Slack: batches that block 0 may run ahead of block 1.",
         HALF_WIDTH,
         "Against FR (mailbox, the authors' order): difference of the slow-downs in points, in pairs by seed.",
         *anchors("straggler", {key(g) for g in groups}),

@@ -1,0 +1,127 @@
+"""Distance of each method's gradient from BP's at the same weights, per block, and the true gradient's norm: Fig. 5."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from repro.report.curves import over_steps
+from repro.report.group import Group
+from repro.report.palette import Style, styles
+from repro.report.panels import source_words, split_panels
+from repro.report.source import Source, experiment
+
+DESCRIPTION = "gradient difference to BP per block over training, and the gradient norm (Fig. 5 of the DSP paper)"
+COMMAND = "repro run gradient-gap-bp-resnet98 gradient-gap-fr-resnet98 gradient-gap-dsp-resnet98 --seeds 5 --profile quick"
+
+
+def draw(source: Source) -> Any:
+    """The figure, or what is missing."""
+    from repro.report import canvas
+
+    found = source.find(lambda run: experiment(run) == "gradient-gap")
+    groups = [g for g in found.groups if over_steps(g, norm).x]
+    if not groups:
+        return f"no finished gradient-gap run; make some with: {COMMAND}"
+    sections: dict[str, list[Group]] = {}
+    for title, members in split_panels(groups).items():
+        for group in members:
+            sections.setdefault(f"{title}, {optimizer(group)}", []).append(group)
+    section, foot = 5.1, 0.45
+    total = section * len(sections) + foot
+    figure = canvas.new_figure(canvas.WIDTH, total)
+    for i, (title, members) in enumerate(sections.items()):
+        _section(figure, title, members, top=total - section * i)
+    counts = sorted({e.n for g in groups for e in over_steps(g, norm).y})
+    words = (
+        "mean over seeds of averages in bins of steps (ten a decade); band: 95 % t interval; "
+        f"n = {', '.join(map(str, counts))}.{source_words(found.reference)}"
+    )
+    figure.text(0.03, 0.1 / total, words, fontsize=7.5)
+    return figure
+
+
+def difference(block: int) -> Callable[[dict[str, Any]], Any]:
+    """Reader of ||G - G_BP|| / number of parameters of a block."""
+    return lambda row: _at(row, "difference", block)
+
+
+def cosine(block: int) -> Callable[[dict[str, Any]], Any]:
+    """Reader of the cosine between G and G_BP of a block."""
+    return lambda row: _at(row, "cosine", block)
+
+
+def norm(row: dict[str, Any]) -> Any:
+    """Reader of the norm of BP's whole gradient."""
+    return row.get("gradient_norm")
+
+
+def optimizer(group: Group) -> str:
+    """ "SGD" or "momentum SGD"."""
+    settings = group.settings.get("optimizer") or {}
+    return "momentum SGD" if settings.get("momentum") else "SGD"
+
+
+def _section(figure: Any, title: str, members: list[Group], top: float) -> None:
+    from repro.report import canvas
+
+    total = figure.get_figheight()
+    looks = styles(members)
+    blocks = members[0].blocks
+    stale = [g for g in members if g.method != "bp"]
+    figure.text(0.03, (top - 0.2) / total, title, fontsize=9)
+    width = 0.72 / blocks
+    rows = ((difference, "||G - G_BP|| / parameters", True), (cosine, "cosine of G and G_BP", False))
+    for r, (make, name, logarithmic) in enumerate(rows):
+        first: Any = None
+        for block in range(blocks):
+            place = (0.095 + block * width, (top - 1.75 - 1.55 * r) / total, width - 0.02, 1.3 / total)
+            axes = figure.add_axes(place, sharey=first) if first else figure.add_axes(place)
+            labels = _lines(axes, stale, looks, make(block))
+            if logarithmic:
+                canvas.log_axis(axes.yaxis)
+            canvas.log_axis(axes.xaxis, (1.0,))
+            axes.set_title(f"block {block}", fontsize=8, pad=2)
+            axes.tick_params(labelsize=7)
+            if first is None:
+                axes.set_ylabel(name, fontsize=7.5)
+            else:
+                axes.tick_params(labelleft=False)
+            if r == 0:
+                axes.tick_params(labelbottom=False)
+            first = first or axes
+            if not labels:
+                axes.text(0.5, 0.5, "none", transform=axes.transAxes, ha="center", fontsize=7.5, color="#666666")
+            if block == blocks - 1:
+                canvas.direct_labels(axes, labels, gap=0.1)
+    axes = figure.add_axes((0.095, (top - 4.75) / total, 0.70, 1.0 / total))
+    labels = _lines(axes, members, looks, norm)
+    canvas.log_axis(axes.xaxis)
+    canvas.log_axis(axes.yaxis)
+    axes.set_ylabel("norm of BP's\ngradient", fontsize=7.5)
+    axes.set_xlabel("step (from 1)", labelpad=2)
+    axes.tick_params(labelsize=7)
+    canvas.direct_labels(axes, labels, gap=0.13)
+
+
+def _lines(
+    axes: Any, groups: list[Group], looks: dict[str, Style], read: Callable[[dict[str, Any]], Any]
+) -> list[tuple[float, str, str]]:
+    """Draw one curve a group; returns the labels for their ends."""
+    labels = []
+    for i, group in enumerate(groups):
+        colour, marker = looks[group.label]
+        curve = over_steps(group, read)
+        if not curve.x or max(abs(v) for v in curve.means) == 0.0:
+            continue  # the last block of a decoupled method has no difference at all
+        axes.plot(curve.x, curve.means, color=colour, marker=marker, markersize=3, markevery=(i % 4, 4), linewidth=1.1)
+        if curve.band is not None:
+            axes.fill_between(curve.x, *curve.band, color=colour, alpha=0.15, linewidth=0)
+        labels.append((curve.means[-1], group.label, colour))
+        axes.set_xlim(0.9, max(axes.get_xlim()[1], curve.x[-1]))
+    return labels
+
+
+def _at(row: dict[str, Any], name: str, block: int) -> Any:
+    values = row.get(name)
+    return values[block] if isinstance(values, list) and block < len(values) else None

@@ -1,0 +1,40 @@
+"""Slow-down of each method under the same random delays: the first paper's Table 2 as a picture."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from repro.report.palette import styles
+from repro.report.panels import dot_rows, figure_height, source_words, split_panels, stacked_axes
+from repro.report.source import Source, experiment
+from repro.report.tables.straggler import slack, slowdown_percent
+
+DESCRIPTION = "slow-down under random delays per method (Table 2 of the DSP paper, our definition)"
+COMMAND = "repro run straggler-bp-resnet98 straggler-fr-resnet98 straggler-dsp-resnet98 --seeds 5 --profile quick"
+
+
+def draw(source: Source) -> Any:
+    """The figure, or what is missing."""
+    from repro.report import canvas
+
+    found = source.find(lambda run: experiment(run) == "straggler")
+    groups = [part for group in found.groups for part in group.split() if slowdown_percent(part).estimate is not None]
+    if not groups:
+        return f"no finished straggler run; make some with: {COMMAND}"
+    panels = split_panels(groups)
+    heights = [0.27 * len(members) + 0.1 for members in panels.values()]
+    figure = canvas.new_figure(canvas.WIDTH, figure_height(heights, foot=0.8, gap=0.8))
+    for axes, (title, members) in zip(
+        stacked_axes(figure, heights, left=0.32, width=0.64, foot=0.8, gap=0.8), panels.items(), strict=True
+    ):
+        looks = styles(members)
+        rows = [(f"{g.label}, slack {slack(g)}", slowdown_percent(g).estimate, *looks[g.label]) for g in members]
+        dot_rows(axes, rows)
+        axes.set_xlim(min(0.0, axes.get_xlim()[0]), None)
+        axes.set_title(title)
+        axes.set_xlabel("slow-down %", labelpad=2)
+    words = (
+        "dot: 100 (seconds with delays / without - 1), line: 95 % interval; slack: batches block 0 may run ahead of block 1."
+    )
+    figure.text(0.03, 0.1 / figure.get_figheight(), words + source_words(found.reference), fontsize=7.5)
+    return figure
