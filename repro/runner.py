@@ -19,6 +19,7 @@ from repro import paths
 from repro.errors import ReproError, UserError
 from repro.experiments import experiment
 from repro.experiments.session import Session
+from repro.pipeline.approximation import check_gradient
 from repro.pipeline.launch import BlockFailed, Diverged
 from repro.pipeline.machine import environment
 from repro.pipeline.plan import Plan, make_plan
@@ -45,7 +46,10 @@ class Outcome:
 def plan_runs(recipes: Sequence[Recipe], out: Path, device: str) -> list[Plan]:
     """Resolve all recipes before anything runs, so that a wrong one stops the command first."""
     check_writable(out)
-    return [make_plan(recipe, device) for recipe in recipes]
+    plans = [make_plan(recipe, device) for recipe in recipes]
+    for plan in plans:
+        check_gradient(plan)
+    return plans
 
 
 def check_writable(out: Path) -> None:

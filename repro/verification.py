@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from repro.pipeline.approximation import check_gradient
 from repro.pipeline.entry import prepare
 from repro.pipeline.launch import Launch, Listener
 from repro.pipeline.oracle import Oracle
@@ -59,6 +60,7 @@ class Comparison:
 def compare(recipe: Recipe, seed: int, device: str, folder: Path) -> Comparison:
     """Train with the engine and with the oracle from the same seed; `folder` takes the engine's weights."""
     plan = make_plan(recipe, device)
+    check_gradient(plan)
     engine_losses: dict[int, float] = {}
     engine_tests: dict[int, float] = {}
     Launch(plan, seed, final_weights=folder).run(

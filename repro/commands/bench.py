@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -59,10 +60,31 @@ def _startup(options: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _kernels(options: dict[str, Any]) -> list[dict[str, Any]]:
-    from repro.gradient import benchmark
+    """Kernels by shape, then whole networks: what each schedule saves of a training step."""
+    import torch
 
-    _only(options, ["rounds", "batch_size"])
-    return benchmark.rows(**options)
+    from repro import models
+    from repro.gradient import benchmark, network_benchmark
+    from repro.recipe import ModelSpec
+
+    _only(options, ["repeats", "networks"])
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    rows = benchmark.rows(device, repeats=int(options.get("repeats", 11)), progress=_say)
+    for kernel in benchmark.kernels_here(device):
+        mean = benchmark.geometric_mean(rows, kernel)
+        rows.append({"shape": "geometric mean", "layout": "fastest", "kernel": kernel, "ratio": mean})
+    for name in str(options.get("networks", "resnet20,vgg19")).split(","):
+        if name in ("", "none", "None"):
+            continue
+        _say(f"network {name}")
+        shape, classes = (3, 32, 32), 10
+        layers = [(f.name, f.build(0).to(device)) for f in models.layers(ModelSpec(name=name), shape, classes)]
+        rows += network_benchmark.rows(layers, shape, classes, model=name)
+    return rows
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _peers(options: dict[str, Any]) -> list[dict[str, Any]]:

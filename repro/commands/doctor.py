@@ -36,7 +36,7 @@ def _data(name: str) -> dict[str, Any]:
     from repro import data
 
     try:
-        note = data.locate(DataSpec.model_validate({"name": name}), paths.data_root())
+        note = data.identity(DataSpec.model_validate({"name": name}), paths.data_root())  # reads, never downloads
     except MissingError as error:
         return {"name": name, "found": False, "note": str(error)}
     return {"name": name, "found": True, "note": note}

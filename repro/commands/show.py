@@ -99,6 +99,7 @@ def schedule_drawing(recipe: Recipe) -> str:
     """The gradient schedule (layer x batch) of a gradient-approximation recipe, with its realised fractions."""
     if recipe.group != "gradient-approximation" or recipe.gradient.estimator == "full":
         return ""
-    from repro.gradient.drawing import draw_for_recipe
+    from repro.pipeline.approximation import drawing
+    from repro.pipeline.plan import make_plan
 
-    return draw_for_recipe(recipe)
+    return drawing(make_plan(recipe, "cpu", measure=False))

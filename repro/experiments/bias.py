@@ -1,19 +1,35 @@
-"""Bias of the gradient estimators at an untrained layer (claim G8): no training, many random pairs."""
+"""Bias of the gradient estimators at untrained layers (claim G8): no training, one (input, dy) pair a batch."""
 
 from __future__ import annotations
 
 from time import monotonic
 from typing import Any
 
+from repro import data, models
 from repro.experiments.session import Session
+from repro.gradient.bias import measure
+from repro.pipeline.entry import prepare
+
+MOST_PAIRS = 100
 
 
 def run(session: Session) -> dict[str, Any]:
-    """Measure and return the rows; nothing is trained, so there are no steps."""
-    from repro.gradient.bias import measure
-
+    """Measure on the recipe's own batches and return the rows; nothing is trained, so there are no steps."""
+    plan, recipe = session.plan, session.plan.recipe
     session.folder.metrics.write_text("")
-    session.progress.start(session.plan, session.seed, session.plan.num_batches)
+    session.progress.start(plan, session.seed, 0)
+    prepare(plan, 0)
+    batches = data.load(recipe.data, plan.data_root, session.seed)
+    layers = [(f.name, f.build(session.seed)) for f in models.layers(recipe.model, plan.image_shape, plan.num_classes)]
+    pairs = min(MOST_PAIRS, plan.num_batches)
     start = monotonic()
-    rows = measure(session.plan.recipe, seed=session.seed)
+    rows = measure(
+        layers,
+        plan.image_shape,
+        plan.num_classes,
+        recipe.gradient,
+        seed=session.seed,
+        batches=((batches.train_images(i), batches.train_labels(i)) for i in range(pairs)),
+        pairs=pairs,
+    )
     return {"num_steps": 0, "train_seconds": monotonic() - start, "bias": rows}

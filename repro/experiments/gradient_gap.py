@@ -43,7 +43,7 @@ def run(session: Session) -> dict[str, Any]:
     before = [{name: w.detach() for name, w in block.items()} for block in oracle.weights]
     oracle.run()
     changes = [
-        float(torch.sqrt(sum(((w - old[name]) ** 2).sum() for name, w in new.items()) + torch.zeros(())))
+        float(sum(float((w.detach() - old[name]).pow(2).sum()) for name, w in new.items())) ** 0.5
         for new, old in zip(oracle.weights, before, strict=True)
     ]
     intervals = [b - a for a, b in itertools.pairwise(times)]

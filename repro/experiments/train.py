@@ -6,6 +6,7 @@ from typing import Any
 
 from repro.experiments.session import Session, timings
 from repro.pipeline import checkpoint
+from repro.pipeline.approximation import describe, merged
 from repro.pipeline.launch import Launch, Listener
 from repro.store import read_metrics, to_json, write_atomically
 
@@ -41,7 +42,7 @@ def run(session: Session) -> dict[str, Any]:
     fields.update(session.accuracies(), resumed=session.restarted)
     gradients = [s["gradient"] for s in summaries if s["gradient"] is not None]
     if gradients:
-        fields["gradient"] = {**plan.recipe.gradient.model_dump(mode="json"), "blocks": gradients}
+        fields["gradient"] = {**describe(plan), **merged(gradients)}
     spans = [[k, *span] for k, s in enumerate(summaries) for span in s["spans"]]
     write_atomically(folder.path / "timeline.json", to_json({"blocks": plan.blocks, "spans": spans}) + "\n")
     return fields

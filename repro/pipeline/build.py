@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch import nn
 
 from repro import gradient, models
 from repro.pipeline.block import Block
@@ -39,7 +40,7 @@ def build_block(plan: Plan, index: int, seed: int, schedule: Schedule) -> Block:
         last=index == plan.blocks - 1,
         recompute=recompute,
         stash=not recompute and schedule.staleness[index] > 0,
-        clone_input=models.mutates_input(layers[0][1], probe),
+        clone_input=models.mutates_input(nn.Sequential(*(layer for _, layer in layers)), probe),
         norm_statistics=recipe.norm_statistics,
         deferred=recipe.method.micro_batches(recipe.data.batch_size) > 1,
         approximation=approximation,

@@ -96,7 +96,11 @@ class Oracle:
         else:
             self.approximation = None
         self.nets = [
-            _Net(layers[a:b], seed, models.mutates_input(layers[a][1], torch.zeros((2, *plan.shapes[a]))))
+            _Net(
+                layers[a:b],
+                seed,
+                models.mutates_input(nn.Sequential(*(m for _, m in layers[a:b])), torch.zeros((2, *plan.shapes[a]))),
+            )
             for a, b in plan.layer_spans
         ]
         self.weights: list[Weights] = [

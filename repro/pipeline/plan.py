@@ -122,6 +122,7 @@ def make_plan(recipe: Recipe, device: str, *, measure: bool | None = None) -> Pl
         data_identity=data.identity(recipe.data, root),
         hash="",
     )
+    check_boundaries(plan)
     check_schedule(plan)
     number = run_hash(recipe, device=device, data_identity=plan.data_identity, cut=cut)
     return replace(plan, hash=number)
@@ -148,6 +149,18 @@ def devices(blocks: int, device: str) -> tuple[str, ...]:
     if count == 0:
         raise MissingError("device 'cuda' was asked for, but this machine has no CUDA device: use --device cpu")
     return tuple(f"cuda:{k % count}" for k in range(blocks))
+
+
+def check_boundaries(plan: Plan) -> None:
+    """Raise UserError where a synthetic-gradient module would sit on a boundary that is no feature map."""
+    if not plan.schedule().synthetic:
+        return
+    for k, (_, high) in enumerate(plan.layer_spans[:-1]):
+        if len(plan.shapes[high]) != 3:
+            raise UserError(
+                f"method '{plan.recipe.method.name}' needs feature maps [C, H, W] between blocks, but block {k} ends with "
+                f"layer {plan.names[high - 1]} of shape {list(plan.shapes[high])}: give an earlier cut or fewer blocks"
+            )
 
 
 def check_schedule(plan: Plan) -> None:
