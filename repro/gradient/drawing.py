@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from torch import nn
 
 from repro.gradient.geometry import ConvShape
-from repro.gradient.schedules import Schedule
-from repro.recipe.schema import ESTIMATORS
+from repro.gradient.numbering import number_convolutions, trace
+from repro.gradient.schedules import Schedule, build
+from repro.recipe.schema import ESTIMATORS, GradientSpec
 
 MARKS = {"full": ".", "zero": "0", "random": "r", "top1": "1", "sampled": "s", "shared-topk": "k"}
 
@@ -68,6 +71,36 @@ def draw(schedule: Schedule, columns: int = 32, faster: Mapping[int, bool] | Non
                 marks = ["." if known is False else "?" if known is None and m != "." else m for m in marks]
             lines.append(f"{row + 1:>{digits}} {name:<{width}}  {''.join(marks)}")
     return "\n".join(lines)
+
+
+def describe(
+    layers: Sequence[tuple[str, nn.Module]],
+    image_shape: tuple[int, ...],
+    settings: GradientSpec,
+    *,
+    steps_per_epoch: int,
+    epochs: int,
+    columns: int = 32,
+) -> dict[str, Any]:
+    """All that `repro show` says of a recipe's schedule on a whole network and images [C, H, W].
+
+    `schedule` (name), `grid` (text), `fraction_layers` and `fraction_flops` (0 to 1; None for `measured`, which is
+    only known on the device), `convolutions` (rows: number, name, shape, flops of one image). UserError as `build`.
+    """
+    shapes = trace(layers, image_shape)
+    numbers = number_convolutions(layers)
+    schedule = build(settings, numbers, steps_per_epoch, epochs)
+    share = fraction(schedule, shapes)
+    return {
+        "schedule": schedule.name,
+        "grid": draw(schedule, columns),
+        "fraction_layers": None if share is None else share.layers,
+        "fraction_flops": None if share is None else share.flops,
+        "convolutions": [
+            {"number": number, "name": name, "shape": shapes[name].label, "flops": shapes[name].flops}
+            for name, number in numbers.items()
+        ],
+    }
 
 
 def _stretches(schedule: Schedule) -> list[tuple[int, int]]:

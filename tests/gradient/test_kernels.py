@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from typing import Any
 
@@ -175,6 +176,13 @@ def test_forced_without_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
         kernels.choose("cpu", SHAPE, torch.float64, CPU)
     with pytest.raises(UserError, match="Did you mean 'cpu'"):
         kernels.choose("cpux", SHAPE, torch.float32, CPU)
+
+
+def test_nothing_heavy_is_imported_before_it_is_used() -> None:
+    code = "import sys, repro.gradient, repro.gradient.kernels.cpu, repro.gradient.bias\n"
+    code += "print([m for m in ('numba', 'cupy', 'scipy') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_numba_without_a_folder_for_its_cache(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from torch import nn
 
 from repro.errors import UserError
 from repro.gradient import number_convolutions, trace
-from repro.gradient.drawing import Fraction, draw, fraction
+from repro.gradient.drawing import Fraction, describe, draw, fraction
 from repro.gradient.rules import Stride, read_stride
 from repro.gradient.schedules import Schedule, build
 from repro.recipe.schema import ESTIMATORS, GradientRule, GradientSpec
@@ -91,6 +91,14 @@ def test_fraction_by_flops() -> None:
     flops = 2 * 8 * 8 * 4 * 27, 2 * 4 * 4 * 8 * 36
     assert [s.flops for s in shapes.values()] == list(flops)
     assert fraction(made, shapes) == Fraction(pytest.approx(0.25), pytest.approx(0.5 * flops[1] / sum(flops)))  # type: ignore[arg-type]
+
+
+def test_description() -> None:
+    net = [("a", nn.Conv2d(3, 4, 3, padding=1)), ("b", nn.Sequential(nn.ReLU(), nn.Conv2d(4, 8, 3, 2, padding=1)))]
+    said = describe(net, (3, 8, 8), GradientSpec(estimator="top1", schedule="s1"), steps_per_epoch=3, epochs=2)
+    assert rows(said["grid"]) == ["......", "111111"]
+    assert said["fraction_layers"] == 0.5
+    assert said["convolutions"][1] == {"number": 2, "name": "b.1", "shape": "4->8 @8 s2x2", "flops": 9216}
 
 
 def test_the_first_rule_that_covers_decides() -> None:

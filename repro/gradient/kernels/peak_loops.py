@@ -13,6 +13,7 @@ from repro.gradient.kernels.compiled import compiled
 _NO_SIGN = np.int32(0x7FFFFFFF)
 _LOWEST = np.int32(-1)
 _SHORT = 8  # pixels: too few for vectors
+_LANES = 128  # channels x pixels that advance together
 
 
 @compiled
@@ -47,22 +48,41 @@ def peaks_planes(values, bits, position, total, first, last):  # type: ignore[no
 
 @compiled
 def peaks_pixels(values, bits, position, total, first, last):  # type: ignore[no-untyped-def]
-    """channels_last dy: values [N, Ho*Wo, Cout]; samples first..last. All channels advance side by side."""
+    """channels_last dy: values [N, Ho*Wo, Cout]; samples first..last.
+
+    All channels advance side by side; with few of them, so do several pixels: lane = pixel in the group x channel.
+    """
     outputs, pixels = values.shape[2], values.shape[1]
-    largest = np.empty(outputs, np.int32)
-    found = np.empty(outputs, np.int32)
-    sums = np.empty(outputs, np.float32)
+    group = max(1, min(pixels, _LANES // outputs))
+    lanes = group * outputs
+    largest = np.empty(lanes, np.int32)
+    found = np.empty(lanes, np.int32)
+    sums = np.empty(lanes, np.float32)
     for sample in range(first, last):
+        value, bit = values[sample].reshape(pixels * outputs), bits[sample].reshape(pixels * outputs)
         largest[:] = _LOWEST
         found[:] = 0
         sums[:] = 0
-        for p in range(pixels):
-            for o in range(outputs):
-                magnitude = np.int32(bits[sample, p, o] & _NO_SIGN)
-                larger = magnitude > largest[o]
-                largest[o] = magnitude if larger else largest[o]
-                found[o] = np.int32(p) if larger else found[o]
-                sums[o] += values[sample, p, o]
+        for start in range(0, pixels - group + 1, group):
+            row, row_bits = value[start * outputs : start * outputs + lanes], bit[start * outputs : start * outputs + lanes]
+            for j in range(lanes):
+                magnitude = np.int32(row_bits[j] & _NO_SIGN)
+                larger = magnitude > largest[j]
+                largest[j] = magnitude if larger else largest[j]
+                found[j] = np.int32(start) if larger else found[j]
+                sums[j] += row[j]
         for o in range(outputs):
-            position[o, sample] = found[o]
-            total[o, sample] = sums[o]
+            best, where, sum_of_map = largest[o], found[o], sums[o]
+            for j in range(1, group):
+                lane = j * outputs + o
+                place = np.int32(found[lane] + j)
+                if largest[lane] > best or (largest[lane] == best and place < where):
+                    best, where = largest[lane], place
+                sum_of_map += sums[lane]
+            for p in range(pixels - pixels % group, pixels):
+                magnitude = np.int32(bit[p * outputs + o] & _NO_SIGN)
+                if magnitude > best:
+                    best, where = magnitude, np.int32(p)
+                sum_of_map += value[p * outputs + o]
+            position[o, sample] = where
+            total[o, sample] = sum_of_map
