@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,6 +41,7 @@ def run_recipes(
 
         describe_plans(recipes, chosen_seeds, folder, device)
         return 0
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)  # downloads, image checks
     with orderly_end():
         progress = None
         try:

@@ -89,8 +89,7 @@ class FashionMnist:
             return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         except (OSError, EOFError, zlib.error) as error:
             raise MissingError(
-                f"{path} is damaged: it cannot be unpacked ({error}). "
-                "Replace it, or delete it to have it fetched again."
+                f"{path} is damaged: it cannot be unpacked ({error}). Replace it, or delete it to have it fetched again."
             ) from error
 
     def _find(self, name: str) -> Path | None:

@@ -51,9 +51,7 @@ class _Decoder(Dataset[torch.Tensor]):
             raise RunFailed(f"{path} can no longer be read: {error}") from error
         if seed is None:
             return torch.as_tensor(pil_to_tensor(self.centre(image)))
-        with torch.random.fork_rng(
-            devices=[]
-        ):  # a function of the seed, and the process's own numbers stay as they are
+        with torch.random.fork_rng(devices=[]):  # a function of the seed, and the process's own numbers stay as they are
             torch.default_generator.manual_seed(seed)
             return torch.as_tensor(pil_to_tensor(self.random(image)))
 
@@ -138,9 +136,7 @@ class StreamedImages:
     @cached_property
     def _test(self) -> _Stream:
         files = self._files(False, self.spec.test_limit)
-        return self._stream(
-            lambda step: [(files[i], None) for i in self.batches.test_ids(step % self.batches.test_steps)]
-        )
+        return self._stream(lambda step: [(files[i], None) for i in self.batches.test_ids(step % self.batches.test_steps)])
 
     def _stream(self, keys: Callable[[int], list[Key]]) -> _Stream:
         decoder = _Decoder(self.shape[1], self.spec.augment == "crop-flip")

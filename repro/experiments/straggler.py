@@ -11,7 +11,7 @@ from typing import Any
 
 from repro.errors import RunFailed
 from repro.experiments.session import Session, timings
-from repro.experiments.train import _samples
+from repro.experiments.train import samples_from
 from repro.pipeline.launch import Launch, Listener
 from repro.recipe import StragglerSpec
 
@@ -34,7 +34,7 @@ def run(session: Session) -> dict[str, Any]:
     delayed = Launch(plan, session.seed, typical_seconds=typical).run(
         Listener(step=_same(losses, session), epoch=session.epoch, started=session.pids.extend)
     )
-    samples = _samples(session, 0)
+    samples = samples_from(session, 0)
     before, after = timings(clean, calm, samples), timings(delayed, plan, samples)
     slow, fast = after["train_seconds"], before["train_seconds"]
     return {

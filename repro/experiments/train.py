@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from repro import data
 from repro.experiments.session import Session, timings
 from repro.pipeline import checkpoint
 from repro.pipeline.approximation import describe, merged
@@ -34,15 +35,18 @@ def run(session: Session) -> dict[str, Any]:
             started=session.pids.extend,
         )
     )
-    samples = _samples(session, first_step)
+    samples = samples_from(session, first_step)
     fields = timings(summaries, plan, samples)
     fields["train_seconds"] += session.earlier_seconds
     if fields["train_seconds"] > 0:
-        fields["images_per_second"] = _samples(session, 0) / fields["train_seconds"]
+        fields["images_per_second"] = samples_from(session, 0) / fields["train_seconds"]
     fields.update(session.accuracies(), resumed=session.restarted)
     gradients = [s["gradient"] for s in summaries if s["gradient"] is not None]
     if gradients:
         fields["gradient"] = {**describe(plan), **merged(gradients)}
+    skipped = _data(session).skipped
+    if skipped:
+        fields["skipped"] = {"count": len(skipped), "names": list(skipped)}
     spans = [[k, *span] for k, s in enumerate(summaries) for span in s["spans"]]
     write_atomically(folder.path / "timeline.json", to_json({"blocks": plan.blocks, "spans": spans}) + "\n")
     return fields
@@ -67,10 +71,11 @@ def _resume(session: Session, launch: Launch) -> None:
     progress.say(f"seed {session.seed}: going on after batch {updates} (checkpoint of epoch {epoch})")
 
 
-def _samples(session: Session, first: int) -> int:
+def samples_from(session: Session, first: int) -> int:
     """Training samples in batches first..num_batches-1."""
-    from repro import data
+    batches = _data(session)
+    return sum(batches.train_batch_size(i) for i in range(first, session.plan.num_batches))
 
-    plan = session.plan
-    loaded = data.load(plan.recipe.data, plan.data_root, session.seed)
-    return sum(loaded.train_batch_size(i) for i in range(first, plan.num_batches))
+
+def _data(session: Session) -> data.Data:
+    return data.load(session.plan.recipe.data, session.plan.data_root, session.seed)

@@ -47,9 +47,7 @@ def find_method(name: str) -> type[Method]:
     if name in plugins:
         return _checked(plugins[name].load(), name)
     names = [*BUILT_IN, *plugins]
-    raise ValueError(
-        f"unknown method '{name}'.{nearest(name, names)} Allowed: {', '.join(names)}, or path/to/file.py:Class"
-    )
+    raise ValueError(f"unknown method '{name}'.{nearest(name, names)} Allowed: {', '.join(names)}, or path/to/file.py:Class")
 
 
 def parse_method(value: Any) -> Method:

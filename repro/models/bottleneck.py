@@ -93,9 +93,7 @@ def resnext_layers(channels: int, classes: int, cardinality: int = 8, base: int 
         for number in (1, 2, 3):
             stride = 2 if stage > 1 and number == 1 else 1
             found.append(
-                LayerFactory(
-                    f"stage{stage}.block{number}", partial(GroupedBlock, before, inner, out, stride, cardinality)
-                )
+                LayerFactory(f"stage{stage}.block{number}", partial(GroupedBlock, before, inner, out, stride, cardinality))
             )
             before = out
     return [*found, LayerFactory("head", partial(PooledHead, before, classes))]

@@ -43,8 +43,6 @@ def layers(depth: int, channels: int, classes: int, batch_norm: bool) -> list[La
     for stage, out in enumerate(WIDTHS, start=1):
         for number in range(1, blocks + 1):
             stride = 2 if stage > 1 and number == 1 else 1
-            found.append(
-                LayerFactory(f"stage{stage}.block{number}", partial(BasicBlock, width, out, stride, batch_norm))
-            )
+            found.append(LayerFactory(f"stage{stage}.block{number}", partial(BasicBlock, width, out, stride, batch_norm)))
             width = out
     return [*found, LayerFactory("head", partial(PooledHead, width, classes))]

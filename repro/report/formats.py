@@ -51,18 +51,30 @@ def _txt(table: Table) -> str:
     columns, cells, caption = _grid(table)
     lines = []
     if cells:
-        widths = [max(len(c.header), *(len(row[i]) for row in cells)) for i, c in enumerate(columns)]
+        broken = [[_broken(word, c) for word, c in zip(row, columns, strict=True)] for row in cells]
+        widths = [max(len(c.header), *(len(w) for row in broken for w in row[i])) for i, c in enumerate(columns)]
 
         def line(words: list[str]) -> str:
             parts = [w.rjust(n) if c.number else w.ljust(n) for w, n, c in zip(words, widths, columns, strict=True)]
             return "  ".join(parts).rstrip()
 
-        lines = [line([c.header for c in columns]), line(["-" * n for n in widths]), *map(line, cells), ""]
+        lines = [line([c.header for c in columns]), line(["-" * n for n in widths])]
+        for row in broken:
+            depth = max(map(len, row))
+            lines += [line([cell[i] if i < len(cell) else "" for cell in row]) for i in range(depth)]
+        lines.append("")
     for words in caption:
         lines += textwrap.wrap(words, _WRAP, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
     if table.problems:
         lines += ["", "Problems:", *(f"  {problem}" for problem in table.problems)]
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _broken(words: str, column: Column) -> list[str]:
+    """A cell as lines of at most the column's width."""
+    if column.wrap is None:
+        return [words]
+    return textwrap.wrap(words, column.wrap, break_long_words=False, break_on_hyphens=False) or [""]
 
 
 def _markdown(table: Table) -> str:

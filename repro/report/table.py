@@ -34,7 +34,7 @@ class Column:
 
     `decimals` None shows three significant digits. `ratio`: the interval is written as [low, high] instead of +-.
     `context` columns (where and on what a row was made) move into the caption where all rows agree. `number` aligns
-    to the right.
+    to the right. `wrap`: width at which the txt form breaks lines. `hidden`: in JSON and CSV only.
     """
 
     name: str
@@ -43,6 +43,8 @@ class Column:
     ratio: bool = False
     context: bool = False
     number: bool = False
+    wrap: int | None = None
+    hidden: bool = False
 
 
 @dataclass
@@ -59,7 +61,7 @@ class Table:
     def shown(self) -> tuple[list[Column], list[str]]:
         """Columns to print, and a caption line that holds the context that all rows share."""
         same, kept = [], []
-        for column in self.columns:
+        for column in (c for c in self.columns if not c.hidden):
             values = {row.get(column.name) for row in self.rows} if column.context else set()
             if column.context and len(values) == 1:
                 value = values.pop()

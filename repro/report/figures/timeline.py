@@ -77,7 +77,7 @@ def _simulated(method: Any) -> Any:
     micro = method.micro_batches(64)
 
     def duration(_block: int, action: Any) -> float:
-        return _UNIT.get(action.kind.value, 0.0) / micro
+        return float(_UNIT.get(action.kind.value, 0.0) / micro)
 
     return simulate(method.schedule(BLOCKS, 40, {}), duration)
 

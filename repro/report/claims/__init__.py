@@ -1,0 +1,11 @@
+"""The papers' claims, each with a verdict that is computed from stored runs and never typed by hand."""
+
+from __future__ import annotations
+
+from repro.report.claims import dsp, gradient
+from repro.report.claims.claim import VERDICTS, Claim, Finding
+from repro.report.claims.evidence import Evidence
+
+CLAIMS = (*dsp.CLAIMS, *gradient.CLAIMS)
+
+__all__ = ["CLAIMS", "VERDICTS", "Claim", "Evidence", "Finding"]

@@ -1,0 +1,96 @@
+"""What a claim is: a statement, the runs that it needs, a statistic, and a rule that turns the statistic into a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from repro.report.claims.evidence import Evidence
+from repro.report.stats import Estimate
+from repro.report.table import Measured
+
+REPRODUCED = "reproduced"
+NOT_REPRODUCED = "not reproduced"
+NOT_TESTABLE = "not testable here"
+NOT_RUN = "not run yet"
+VERDICTS = (REPRODUCED, NOT_REPRODUCED, NOT_TESTABLE, NOT_RUN)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When an estimate counts as a reproduction: in words, and as a test of the estimate."""
+
+    words: str
+    test: Callable[[Estimate], bool]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One measured part of a claim: what was compared, where, the number, its unit, and the rule it must meet.
+
+    `untestable`: a reason why this machine cannot say. `holds` overrides the rule where the verdict needs more than
+    one number (a family of comparisons); `words` is added to the note.
+    """
+
+    what: str
+    where: str
+    value: Measured
+    unit: str
+    rule: Rule
+    untestable: str = ""
+    holds: bool | None = None
+    words: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """Reproduced, not reproduced, not testable here, or not run yet where no interval can be had."""
+        if self.untestable:
+            return NOT_TESTABLE
+        estimate = self.value.estimate
+        if estimate is None or estimate.low is None:
+            return NOT_RUN
+        holds = self.rule.test(estimate) if self.holds is None else self.holds
+        return REPRODUCED if holds else NOT_REPRODUCED
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A published statement and how it is tested; `command` makes the runs that it needs."""
+
+    name: str
+    statement: str
+    source: str
+    statistic: str
+    command: str
+    measure: Callable[[Evidence], Sequence[Finding]]
+
+
+def above(limit: float) -> Rule:
+    """The whole interval lies above `limit`."""
+    return Rule(f"interval above {limit:g}", lambda e: e.low is not None and e.low > limit)
+
+
+def below(limit: float) -> Rule:
+    """The whole interval lies below `limit`."""
+    return Rule(f"interval below {limit:g}", lambda e: e.high is not None and e.high < limit)
+
+
+def within(low: float, high: float) -> Rule:
+    """The whole interval lies between the limits."""
+    return Rule(
+        f"interval within {low:g} to {high:g}",
+        lambda e: e.low is not None and e.high is not None and low <= e.low and e.high <= high,
+    )
+
+
+def at_least(value: float, zero: float) -> Rule:
+    """The interval lies above `zero` (no effect) and the mean reaches the published `value`."""
+    return Rule(
+        f"interval above {zero:g} and mean at least {value:g}",
+        lambda e: e.low is not None and e.low > zero and e.mean >= value,
+    )
+
+
+def not_above(limit: float) -> Rule:
+    """The interval does not lie above `limit`."""
+    return Rule(f"interval not above {limit:g}", lambda e: e.low is not None and e.low <= limit)

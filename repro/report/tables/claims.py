@@ -1,0 +1,80 @@
+"""Every claim of both papers with its verdict."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from repro.report.published import claimed
+from repro.report.source import Source
+from repro.report.table import Column, Measured, Table, Value
+
+DESCRIPTION = "the claims of both papers, each with a verdict, the measured value and the published one"
+COLUMNS = [
+    Column("claim", "claim"),
+    Column("statement", "statement", wrap=30),
+    Column("verdict", "verdict", wrap=12),
+    Column("what", "compared", wrap=30),
+    Column("measured", "measured", ratio=True, number=True),
+    Column("unit", "unit"),
+    Column("rule", "counts as reproduced", wrap=20),
+    Column("published", "published", wrap=26),
+    Column("note", "where, or what would run it", wrap=34),
+    Column("source", "source", hidden=True),
+    Column("statistic", "statistic", hidden=True),
+]
+
+
+def build(source: Source, select: str) -> Table:
+    """A row per claim and part of it; the reference runs stand in, claim by claim, where the user's say nothing."""
+    from repro.report.claims import CLAIMS, Claim, Evidence, Finding
+    from repro.report.claims.claim import NOT_RUN
+
+    own, project = Evidence(source), Evidence(replace(source, reference=True))
+
+    def findings(claim: Claim) -> tuple[list[Finding], bool]:
+        found = list(claim.measure(own))
+        if source.reference or any(f.verdict != NOT_RUN for f in found):
+            return found, source.reference
+        spare = list(claim.measure(project))
+        return (spare, True) if any(f.verdict != NOT_RUN for f in spare) else (found, False)
+
+    table = Table("claims", COLUMNS)
+    missing, reference = [], False
+    for claim in CLAIMS:
+        found, from_project = findings(claim)
+        reference = reference or (from_project and bool(found))
+        base: dict[str, Value] = {
+            "claim": claim.name,
+            "statement": claim.statement,
+            "published": claimed(claim.name),
+            "source": claim.source,
+            "statistic": claim.statistic,
+        }
+        for finding in found:
+            words = [finding.where, finding.untestable, finding.words]
+            if from_project:
+                words.append("reference")
+            if finding.verdict == NOT_RUN:
+                words.append(f"needs two seeds at least: {claim.command}")
+            cells: dict[str, Value] = {
+                "verdict": finding.verdict,
+                "what": finding.what,
+                "measured": finding.value,
+                "unit": finding.unit,
+                "rule": finding.rule.words,
+                "note": "; ".join(w for w in words if w),
+            }
+            table.rows.append({**base, **cells})
+        if not found:
+            missing.append(claim.name)
+            table.rows.append({**base, "verdict": NOT_RUN, "measured": Measured(None, 0), "note": claim.command})
+    table.caption = [
+        *(["Reference runs of the project stand in where you have none (marked)."] if reference else []),
+        "Verdicts are computed: reproduced or not by the rule beside it, from the 95 % interval; not testable here where "
+        "blocks share a device or core; not run yet with the command that makes the runs. (n/N): n seeds of N begun.",
+        "Profiles quick and smoke are not the published settings: a verdict holds for the place named in its row.",
+    ]
+    if missing:
+        table.problems.append(f"not run yet: {', '.join(missing)}")
+    table.environment = {"source": "reference" if source.reference else "runs"}
+    return table
