@@ -8,7 +8,7 @@ import textwrap
 import unicodedata
 
 from repro.errors import UserError, nearest
-from repro.report.table import Column, Table, flat, text
+from repro.report.table import Column, Table, cells, flat, text
 
 _WRAP = 118  # columns of a caption
 FORMATS = ("txt", "md", "csv", "latex", "json")
@@ -42,16 +42,17 @@ def plain(words: str) -> str:
     return unicodedata.normalize("NFKD", words).encode("ascii", "replace").decode().replace("??", "?")
 
 
-def _grid(table: Table) -> tuple[list[Column], list[list[str]], list[str]]:
+def grid(table: Table) -> tuple[list[Column], list[list[str]], list[str]]:
+    """Columns, cells and caption lines as every form for readers shows them."""
     columns, shared = table.shown()
-    return columns, [[text(row.get(c.name), c) for c in columns] for row in table.rows], [*shared, *table.caption]
+    return columns, cells(table, columns), [*shared, *table.caption]
 
 
 def _txt(table: Table) -> str:
-    columns, cells, caption = _grid(table)
+    columns, body, caption = grid(table)
     lines = []
-    if cells:
-        broken = [[_broken(word, c) for word, c in zip(row, columns, strict=True)] for row in cells]
+    if body:
+        broken = [[_broken(word, c) for word, c in zip(row, columns, strict=True)] for row in body]
         widths = [max(len(c.header), *(len(w) for row in broken for w in row[i])) for i, c in enumerate(columns)]
 
         def line(words: list[str]) -> str:
@@ -78,7 +79,7 @@ def _broken(words: str, column: Column) -> list[str]:
 
 
 def _markdown(table: Table) -> str:
-    columns, cells, caption = _grid(table)
+    columns, body, caption = grid(table)
 
     def safe(words: str) -> str:
         for character in "\\|*<`":
@@ -89,10 +90,10 @@ def _markdown(table: Table) -> str:
         return "| " + " | ".join(words) + " |"
 
     lines = []
-    if cells:
+    if body:
         rule = ["---:" if c.number else "---" for c in columns]
         lines = [line([safe(c.header) for c in columns]), line(rule)]
-        lines += [line([safe(word) for word in row]) for row in cells] + [""]
+        lines += [line([safe(word) for word in row]) for row in body] + [""]
     lines += [safe(words) + "  " for words in caption]
     if table.problems:
         lines += ["", "Problems:", "", *(f"* {safe(problem)}" for problem in table.problems)]
@@ -127,12 +128,12 @@ def latex_escape(words: str) -> str:
 
 def _latex(table: Table) -> str:
     """A table environment without packages; problems are comments below it."""
-    columns, cells, caption = _grid(table)
-    if not cells:
+    columns, body, caption = grid(table)
+    if not body:
         return "".join(f"% {plain(words)}\n" for words in [*caption, *table.problems])
     lines = [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{{''.join('r' if c.number else 'l' for c in columns)}}}"]
     lines += [r"\hline", " & ".join(latex_escape(c.header) for c in columns) + r" \\", r"\hline"]
-    lines += [" & ".join(map(latex_escape, row)) + r" \\" for row in cells]
+    lines += [" & ".join(map(latex_escape, row)) + r" \\" for row in body]
     lines += [r"\hline", r"\end{tabular}", rf"\caption{{{latex_escape(' '.join(caption))}}}"]
     lines += [rf"\label{{tab:{table.name}}}", r"\end{table}"]
     return "\n".join([*lines, *(f"% {plain(problem)}" for problem in table.problems)]) + "\n"

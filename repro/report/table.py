@@ -34,7 +34,8 @@ class Column:
 
     `decimals` None shows three significant digits. `ratio`: the interval is written as [low, high] instead of +-.
     `context` columns (where and on what a row was made) move into the caption where all rows agree. `number` aligns
-    to the right. `wrap`: width at which the txt form breaks lines. `hidden`: in JSON and CSV only.
+    to the right. `wrap`: width at which the txt form breaks lines. `hidden`: in JSON and CSV only. `once`: left
+    blank for readers where it repeats the row above and the first column does too.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Column:
     number: bool = False
     wrap: int | None = None
     hidden: bool = False
+    once: bool = False
 
 
 @dataclass
@@ -70,6 +72,17 @@ class Table:
             else:
                 kept.append(column)
         return kept, [f"All rows: {'; '.join(same)}."] if same else []
+
+
+def cells(table: Table, columns: list[Column]) -> list[list[str]]:
+    """All rows as readers see them."""
+    rows = [[text(row.get(c.name), c) for c in columns] for row in table.rows]
+    shown = [list(row) for row in rows]
+    for above, row, out in zip(rows, rows[1:], shown[1:], strict=False):
+        for i, column in enumerate(columns):
+            if column.once and row[0] == above[0] and row[i] == above[i]:
+                out[i] = ""
+    return shown
 
 
 def text(value: Value, column: Column) -> str:

@@ -22,6 +22,7 @@ class Rule:
 
     words: str
     test: Callable[[Estimate], bool]
+    limit: float | None = None
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,14 @@ class Finding:
         holds = self.rule.test(estimate) if self.holds is None else self.holds
         return REPRODUCED if holds else NOT_REPRODUCED
 
+    @property
+    def undecided(self) -> str:
+        """A word where the claim is not reproduced only because the interval is too wide to tell."""
+        e, limit = self.value.estimate, self.rule.limit
+        if self.verdict != NOT_REPRODUCED or e is None or limit is None or e.low is None or e.high is None:
+            return ""
+        return f"undecided, the interval includes {limit:.3g}" if e.low <= limit <= e.high else ""
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -67,12 +76,12 @@ class Claim:
 
 def above(limit: float) -> Rule:
     """The whole interval lies above `limit`."""
-    return Rule(f"interval above {limit:g}", lambda e: e.low is not None and e.low > limit)
+    return Rule(f"interval above {limit:g}", lambda e: e.low is not None and e.low > limit, limit)
 
 
 def below(limit: float) -> Rule:
     """The whole interval lies below `limit`."""
-    return Rule(f"interval below {limit:g}", lambda e: e.high is not None and e.high < limit)
+    return Rule(f"interval below {limit:g}", lambda e: e.high is not None and e.high < limit, limit)
 
 
 def within(low: float, high: float) -> Rule:
@@ -93,4 +102,4 @@ def at_least(value: float, zero: float) -> Rule:
 
 def not_above(limit: float) -> Rule:
     """The interval does not lie above `limit`."""
-    return Rule(f"interval not above {limit:g}", lambda e: e.low is not None and e.low <= limit)
+    return Rule(f"interval not above {limit:.3g}", lambda e: e.low is not None and e.low <= limit)

@@ -10,14 +10,14 @@ from repro.report.table import Column, Measured, Table, Value
 
 DESCRIPTION = "the claims of both papers, each with a verdict, the measured value and the published one"
 COLUMNS = [
-    Column("claim", "claim"),
-    Column("statement", "statement", wrap=30),
+    Column("claim", "claim", once=True),
+    Column("statement", "statement", wrap=30, once=True),
     Column("verdict", "verdict", wrap=12),
     Column("what", "compared", wrap=30),
     Column("measured", "measured", ratio=True, number=True),
     Column("unit", "unit"),
     Column("rule", "counts as reproduced", wrap=20),
-    Column("published", "published", wrap=26),
+    Column("published", "published", wrap=26, once=True),
     Column("note", "where, or what would run it", wrap=34),
     Column("source", "source", hidden=True),
     Column("statistic", "statistic", hidden=True),
@@ -51,7 +51,7 @@ def build(source: Source, select: str) -> Table:
             "statistic": claim.statistic,
         }
         for finding in found:
-            words = [finding.where, finding.untestable, finding.words]
+            words = [finding.where, finding.untestable, finding.undecided, finding.words]
             if from_project:
                 words.append("reference")
             if finding.verdict == NOT_RUN:
