@@ -23,6 +23,13 @@ class Samples:
         self.data = data.load(plan.recipe.data, plan.data_root, seed, plan.devices[index])
         self._images: Tensor | None = None
 
+    def warm_up(self, first: bool, last: bool) -> None:
+        """Load what this block will need, so that reading files is no part of the first batch."""
+        if first:
+            self.data.train_images(0)
+        if last:
+            self.data.train_labels(0)
+
     def micro_sizes(self, batch: int) -> list[int]:
         """Sizes of the micro-batches of a batch; they differ by at most one."""
         size = self.data.train_batch_size(batch)

@@ -75,6 +75,7 @@ class Worker:
             self._load(resume)
         done = self.block.updates
         self._connect(done)
+        self.samples.warm_up(self.first, self.last)
         self.started = self.network.start_together()
         for action in self._actions(done):
             self._act(action)
