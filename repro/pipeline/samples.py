@@ -24,7 +24,9 @@ class Samples:
         self._images: Tensor | None = None
 
     def warm_up(self, first: bool, last: bool) -> None:
-        """Load what this block will need, so that reading files is no part of the first batch."""
+        """Load what fits in memory, so that reading files is no part of the first batch."""
+        if self.plan.recipe.data.name == "imagenet":
+            return  # streamed, each batch once and in order
         if first:
             self.data.train_images(0)
         if last:

@@ -21,9 +21,9 @@ from repro.store import RunFolder, read_metrics
 
 COLUMNS = [
     Column("part", "part", once=True),
-    Column("what", "what"),
-    Column("a", "A"),
-    Column("b", "B"),
+    Column("what", "what", wrap=44),
+    Column("a", "A", wrap=44),
+    Column("b", "B", wrap=44),
     Column("change", "B - A"),
 ]
 _NUMBERS = (

@@ -76,18 +76,16 @@ def bars_of_record(spans: Sequence[tuple[int, str, float, float, bool]], end: fl
 
 def draw_bars(axes: Any, bars: Sequence[Bar], blocks: int, end: float, *, numbers: float = 4.5) -> None:
     """Draw `bars`, block 0 at the bottom; numbers of `numbers` points go where they fit."""
-    from matplotlib.patches import Rectangle
-
     width = axes.get_position().width * axes.figure.get_figwidth() * 72  # points
+    rows: dict[tuple[str, int], list[tuple[float, float]]] = {}
     for bar in bars:
-        face, hatch, ink = LOOKS[bar.kind]
-        edge = "#999999" if bar.kind in ("wait", "send") else "#333333"
-        axes.add_patch(
-            Rectangle(
-                (bar.start, bar.block - 0.42), bar.end - bar.start, 0.84,
-                facecolor=face, edgecolor=edge, hatch=hatch, linewidth=0.4,
-            )
-        )  # fmt: skip
+        rows.setdefault((bar.kind, bar.block), []).append((bar.start, bar.end - bar.start))
+    for (kind, block), spans in rows.items():
+        face, hatch, _ = LOOKS[kind]
+        edge = "#999999" if kind in ("wait", "send") else "#333333"
+        axes.broken_barh(spans, (block - 0.42, 0.84), facecolor=face, edgecolor=edge, hatch=hatch, linewidth=0.4)
+    for bar in bars:
+        ink = LOOKS[bar.kind][2]
         room = (bar.end - bar.start) / end * width
         if bar.number and bar.kind in ("forward", "backward") and room > 0.75 * numbers * len(bar.number):
             axes.text(

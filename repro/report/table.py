@@ -124,7 +124,8 @@ def _measured(value: Measured, column: Column) -> str:
     estimate = value.estimate
     if estimate is None:
         return f"{NOTHING} {count}"
-    decimals = decimals_for(estimate.mean) if column.decimals is None else column.decimals
+    size = max(abs(estimate.mean), abs(estimate.half or 0.0))
+    decimals = decimals_for(size) if column.decimals is None else column.decimals
     centre = fixed(estimate.mean, decimals)
     if estimate.low is None or estimate.high is None or estimate.half is None:
         return f"{centre} {count}"

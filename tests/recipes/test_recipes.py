@@ -174,9 +174,7 @@ def test_settings_are_no_recipes() -> None:
 
 
 def test_every_settings_file_is_used() -> None:
-    extended = {
-        yaml.safe_load(path.read_text(encoding="utf-8")).get("extends") for path in paths.recipes().glob("*/*.yaml")
-    }
+    extended = {yaml.safe_load(path.read_text(encoding="utf-8")).get("extends") for path in paths.recipes().glob("*/*.yaml")}
     assert extended - {None} == set(SETTINGS)
 
 

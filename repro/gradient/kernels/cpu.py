@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from repro.gradient.geometry import ConvShape, Geometry
+from repro.gradient.kernels.scratch import scratch
 from repro.gradient.kernels.threads import share
 
 _TYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -69,14 +70,18 @@ def _patches(x: Tensor, position: Tensor, total: Tensor, weight: Tensor, geometr
     gathered = samples * outputs * area * depth
     way = _way(x, outputs, depth, area)
     parts = min(_PARTS, samples) if way == "parts" else 1
-    accumulators = torch.zeros((parts, outputs, area * depth))
+    out = torch.empty_like(weight, dtype=torch.float32)
+    flat = (out.permute(0, 2, 3, 1) if _by_pixel(out) else out).view(1, outputs, -1)
+    turn = _by_pixel(out) == (way == "in place")  # the sums lie in the other order than the weight's memory
+    ready = parts == 1 and not turn
+    accumulators = (flat if ready else scratch("sums", parts, outputs, area * depth)).zero_()
     sums = accumulators.numpy()
     if way == "in place":
         planes = x.contiguous().view(samples, -1).numpy()
         share(lambda a, b: loops.add_patches_in_place(planes, *peaks, sizes, sums[0], a, b), outputs, gathered)
     elif way == "parts":
         planes = x.contiguous().view(samples, -1).numpy()
-        buffers = torch.empty((parts, 1, height * width * channels)).numpy()
+        buffers = scratch("pixels", parts, 1, height * width * channels).numpy()
         share(lambda a, b: loops.add_patches_by_parts(planes, *peaks, sizes, buffers, sums, a, b), parts, x.numel())
     else:
         pixels = _pixels(x)
@@ -84,11 +89,9 @@ def _patches(x: Tensor, position: Tensor, total: Tensor, weight: Tensor, geometr
         every = (0, samples)
         share(lambda a, b: loops.add_patches(pixels, 0, *peaks, sizes, every, chunk, sums[0], a, b), outputs, gathered)
 
-    out = torch.empty_like(weight, dtype=torch.float32)
-    flat = (out.permute(0, 2, 3, 1) if _by_pixel(out) else out).view(outputs, -1).numpy()
-    turn = _by_pixel(out) == (way == "in place")
-    rows = depth if way == "in place" else area
-    share(lambda a, b: loops.finish(sums, flat, rows, turn, a, b), outputs, accumulators.numel())
+    if not ready:
+        target, rows = flat[0].numpy(), depth if way == "in place" else area
+        share(lambda a, b: loops.finish(sums, target, rows, turn, a, b), outputs, accumulators.numel())
     return out.to(weight.dtype)
 
 
@@ -112,7 +115,7 @@ def _pixels(x: Tensor) -> Any:
     if _by_pixel(x):
         return x.permute(0, 2, 3, 1).reshape(samples, -1).numpy()
     planes = x.contiguous().view(samples, -1).numpy()
-    pixels = torch.empty((samples, planes.shape[1])).numpy()
+    pixels = scratch("pixels", *planes.shape).numpy()
     share(lambda a, b: to_pixels(planes, pixels, channels, a, b), samples, x.numel())
     return pixels
 

@@ -50,11 +50,12 @@ def peaks_planes(values, bits, position, total, first, last):  # type: ignore[no
 def peaks_pixels(values, bits, position, total, first, last):  # type: ignore[no-untyped-def]
     """channels_last dy: values [N, Ho*Wo, Cout]; samples first..last.
 
-    All channels advance side by side; with few of them, so do several pixels: lane = pixel in the group x channel.
+    All channels advance side by side; with few of them, so do several pixels: lane = pixel of the group x channel.
+    Four groups pass in one step, so that the running maxima are read and written once for the four.
     """
     outputs, pixels = values.shape[2], values.shape[1]
-    group = max(1, min(pixels, _LANES // outputs))
-    lanes = group * outputs
+    group = max(1, min(pixels // 4, _LANES // outputs))
+    lanes, step = group * outputs, 4 * group
     largest = np.empty(lanes, np.int32)
     found = np.empty(lanes, np.int32)
     sums = np.empty(lanes, np.float32)
@@ -63,14 +64,27 @@ def peaks_pixels(values, bits, position, total, first, last):  # type: ignore[no
         largest[:] = _LOWEST
         found[:] = 0
         sums[:] = 0
-        for start in range(0, pixels - group + 1, group):
-            row, row_bits = value[start * outputs : start * outputs + lanes], bit[start * outputs : start * outputs + lanes]
+        for start in range(0, pixels - step + 1, step):
+            a = start * outputs
+            b, c, d, e = a + lanes, a + 2 * lanes, a + 3 * lanes, a + 4 * lanes
+            value_a, value_b, value_c, value_d = value[a:b], value[b:c], value[c:d], value[d:e]
+            bit_a, bit_b, bit_c, bit_d = bit[a:b], bit[b:c], bit[c:d], bit[d:e]
             for j in range(lanes):
-                magnitude = np.int32(row_bits[j] & _NO_SIGN)
-                larger = magnitude > largest[j]
-                largest[j] = magnitude if larger else largest[j]
-                found[j] = np.int32(start) if larger else found[j]
-                sums[j] += row[j]
+                best, where = largest[j], found[j]
+                magnitude = np.int32(bit_a[j] & _NO_SIGN)
+                where = np.int32(start) if magnitude > best else where
+                best = magnitude if magnitude > best else best
+                magnitude = np.int32(bit_b[j] & _NO_SIGN)
+                where = np.int32(start + group) if magnitude > best else where
+                best = magnitude if magnitude > best else best
+                magnitude = np.int32(bit_c[j] & _NO_SIGN)
+                where = np.int32(start + 2 * group) if magnitude > best else where
+                best = magnitude if magnitude > best else best
+                magnitude = np.int32(bit_d[j] & _NO_SIGN)
+                where = np.int32(start + 3 * group) if magnitude > best else where
+                best = magnitude if magnitude > best else best
+                largest[j], found[j] = best, where
+                sums[j] += (value_a[j] + value_b[j]) + (value_c[j] + value_d[j])
         for o in range(outputs):
             best, where, sum_of_map = largest[o], found[o], sums[o]
             for j in range(1, group):
@@ -79,7 +93,7 @@ def peaks_pixels(values, bits, position, total, first, last):  # type: ignore[no
                 if largest[lane] > best or (largest[lane] == best and place < where):
                     best, where = largest[lane], place
                 sum_of_map += sums[lane]
-            for p in range(pixels - pixels % group, pixels):
+            for p in range(pixels - pixels % step, pixels):
                 magnitude = np.int32(bit[p * outputs + o] & _NO_SIGN)
                 if magnitude > best:
                     best, where = magnitude, np.int32(p)
