@@ -13,7 +13,7 @@ from repro.gradient.kernels.compiled import compiled
 _NO_SIGN = np.int32(0x7FFFFFFF)
 _LOWEST = np.int32(-1)
 _SHORT = 8  # pixels: too few for vectors
-_LANES = 128  # channels x pixels that advance together
+_LANES = 64  # channels x pixels that advance together
 
 
 @compiled
