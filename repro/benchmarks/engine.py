@@ -45,8 +45,8 @@ class EngineBench:
     def rows(self) -> list[dict[str, Any]]:
         """Measure and return a row a method, and one for the engine at K = 1 beside a bare loop."""
         names = list(dict.fromkeys(["bp", *self.methods]))
-        self._plans = {name: self._plan(name, self.blocks) for name in names}
-        single = self._plan("bp", 1)
+        self._plans = {name: self.plan(name, self.blocks) for name in names}
+        single = self.plan("bp", 1)
         periods: dict[str, list[float]] = {name: [] for name in [*names, "single", "bare"]}
         busy: dict[str, list[float]] = {name: [] for name in names}
         memory: dict[str, list[list[float]]] = {name: [] for name in names}
@@ -92,11 +92,11 @@ class EngineBench:
             "memory_over_formula": [median(values) for values in zip(*memory[name], strict=True)],
         }
 
-    def _plan(self, name: str, blocks: int) -> Plan:
-        base, _, locking = name.partition("-")
-        method: dict[str, Any] = {"name": base}
-        if locking:
-            method["locking"] = locking
+    def plan(self, name: str, blocks: int, method: dict[str, Any] | None = None) -> Plan:
+        """The plan of "method" or "method-locking" (or of the settings in `method`), cut by its measured costs."""
+        if method is None:
+            base, _, locking = name.partition("-")
+            method = {"name": base, "locking": locking} if locking else {"name": base}
         recipe = validate(
             {
                 "name": f"bench-{name}",

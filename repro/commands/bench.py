@@ -19,7 +19,7 @@ def run_bench(name: str, as_json: bool, settings: Sequence[str]) -> int:
     """Run the benchmark `name`; `settings` change its size."""
     if name not in NAMES:
         raise UserError(f"unknown benchmark '{name}'.{nearest(name, NAMES)} Allowed: {', '.join(NAMES)}")
-    options = parse_overrides(settings)
+    options = parse_overrides(settings, aliases=False)
 
     from repro import paths
     from repro.pipeline.machine import environment
@@ -90,7 +90,7 @@ def _say(text: str) -> None:
 def _peers(options: dict[str, Any]) -> list[dict[str, Any]]:
     from repro.benchmarks import peers
 
-    _only(options, ["rounds", "steps"])
+    _only(options, ["rounds", "steps", "model", "batch_size"])
     return peers.rows(**options)
 
 

@@ -61,17 +61,18 @@ def catalogue() -> dict[str, Entry]:
     return entries
 
 
-def parse_overrides(pairs: Sequence[str]) -> dict[str, Any]:
-    """Turn `key=value` words of --set into {dotted key: value}; values are read as YAML."""
+def parse_overrides(pairs: Sequence[str], *, aliases: bool = True) -> dict[str, Any]:
+    """Turn `key=value` words of --set into {dotted key: value}; values are read as YAML, short names written out."""
+    known = ALIASES if aliases else {}
     found: dict[str, Any] = {}
     for pair in pairs:
         key, separator, value = pair.partition("=")
         if not separator or not key:
             raise UserError(f"--set {pair!r}: give key=value, for example --set optimizer.lr=0.05")
         try:
-            found[ALIASES.get(key, key)] = _scalar(value)
+            found[known.get(key, key)] = _scalar(value)
         except yaml.YAMLError:
-            found[ALIASES.get(key, key)] = value
+            found[known.get(key, key)] = value
     return found
 
 
