@@ -1,7 +1,7 @@
 """`repro bench peers`: our GPipe and BP beside torch.distributed.pipelining's GPipe and 1F1B, on the same blocks.
 
 The same network, data, cut, micro-batches, optimiser and threads; each system has processes of its own, one per block.
-Rounds are interleaved. `ratio_to_bp` is to our BP of the same round; the bound is the simulator's for GPipe that keeps graphs.
+The same network, data, cut, micro-batches, optimiser and threads; each system has a process per block.
 """
 
 from __future__ import annotations

@@ -39,7 +39,8 @@ def plain(words: str) -> str:
         words = words.replace(character, replacement)
     if words.isascii():
         return words
-    return unicodedata.normalize("NFKD", words).encode("ascii", "replace").decode().replace("??", "?")
+    bare = "".join(c for c in unicodedata.normalize("NFKD", words) if not unicodedata.combining(c))
+    return bare.encode("ascii", "replace").decode()
 
 
 def grid(table: Table) -> tuple[list[Column], list[list[str]], list[str]]:
