@@ -124,11 +124,18 @@ def _measured(value: Measured, column: Column) -> str:
     estimate = value.estimate
     if estimate is None:
         return f"{NOTHING} {count}"
-    size = max(abs(estimate.mean), abs(estimate.half or 0.0))
-    decimals = decimals_for(size) if column.decimals is None else column.decimals
+    decimals = _decimals(estimate) if column.decimals is None else column.decimals
     centre = fixed(estimate.mean, decimals)
     if estimate.low is None or estimate.high is None or estimate.half is None:
         return f"{centre} {count}"
     if column.ratio:
         return f"{centre} [{fixed(estimate.low, decimals)}, {fixed(estimate.high, decimals)}] {count}"
     return f"{centre} ± {fixed(estimate.half, decimals)} {count}"
+
+
+def _decimals(estimate: Estimate) -> int:
+    """Three significant digits of the mean, but not far beyond the first two of the interval's lower half."""
+    enough = decimals_for(estimate.mean)
+    if estimate.low is None or estimate.low == estimate.mean:
+        return enough
+    return min(enough, decimals_for(estimate.mean - estimate.low, 2) + 1)

@@ -73,7 +73,7 @@ def test_one_seed_is_not_enough_for_a_verdict(tmp_path: Path) -> None:
         make_run(tmp_path, name, 0, epochs=training(3))
     row = verdicts(tmp_path)["D8"][0]
     assert row["verdict"] == "not run yet"
-    assert "needs two seeds at least" in str(row["note"])
+    assert "needs at least two finished seeds" in str(row["note"])
 
 
 def test_accuracy_claims(tmp_path: Path) -> None:

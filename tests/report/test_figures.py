@@ -72,7 +72,7 @@ def test_every_figure_can_be_drawn(runs: Path, tmp_path: Path) -> None:
     ]
     for seed in range(2):
         gap = [
-            {"kind": "gap", "step": t, "difference": [1e-5 / (t + 9)] * 3, "cosine": [0.9] * 3, "gradient_norm": 1 / (t + 1 + seed)}
+            {"kind": "gap", "step": t, "difference": [1e-5 / (t + 9)] * 3, "cosine": [0.9] * 3, "gradient_norm": 1 / (t + 2)}
             for t in range(30)
         ]  # fmt: skip
         make_run(runs, "gradient-gap-dsp-resnet98", seed, extra_rows=gap)

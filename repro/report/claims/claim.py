@@ -97,6 +97,7 @@ def at_least(value: float, zero: float) -> Rule:
     return Rule(
         f"interval above {zero:g} and mean at least {value:g}",
         lambda e: e.low is not None and e.low > zero and e.mean >= value,
+        value,
     )
 
 

@@ -55,7 +55,7 @@ def build(source: Source, select: str) -> Table:
             if from_project:
                 words.append("reference")
             if finding.verdict == NOT_RUN:
-                words.append(f"needs two seeds at least: {claim.command}")
+                words.append(f"needs at least two finished seeds, long enough: {claim.command}")
             cells: dict[str, Value] = {
                 "verdict": finding.verdict,
                 "what": finding.what,
@@ -65,8 +65,9 @@ def build(source: Source, select: str) -> Table:
                 "note": "; ".join(w for w in words if w),
             }
             table.rows.append({**base, **cells})
-        if not found:
+        if not found or any(f.verdict == NOT_RUN for f in found):
             missing.append(claim.name)
+        if not found:
             table.rows.append({**base, "verdict": NOT_RUN, "measured": Measured(None, 0), "note": claim.command})
     table.caption = [
         *(["Reference runs of the project stand in where you have none (marked)."] if reference else []),
