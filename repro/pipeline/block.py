@@ -54,12 +54,15 @@ class Block:
         norm_statistics: str,
         deferred: bool,
         approximation: Approximation | None = None,
+        side_stream: torch.cuda.Stream | None = None,
     ) -> None:
         self.layers, self.optimizer, self.seed = list(layers), optimizer, seed
         self.first, self.last = first, last
         self.recompute, self.stash, self.clone_input = recompute, stash, clone_input
         self.norm_statistics = norm_statistics
         self.approximation = approximation
+        self.side_stream = side_stream
+        self._updated: torch.cuda.Event | None = None  # after the last update: a replay needs to wait for no more
         self.updates = 0
         self.in_flight: OrderedDict[Key, Entry] = OrderedDict()
         self.graph_bytes: dict[int, int] = {}  # samples in a (micro-)batch -> bytes that its graph keeps
@@ -84,7 +87,8 @@ class Block:
     def replay(self, key: Key) -> Tensor:
         """Run the stored input of `key` through the present weights, keeping the graph (R)."""
         entry = self.in_flight[key]
-        entry.y = self._graph(key, entry, update_statistics=self.norm_statistics in ("recompute", "both"))
+        with self._beside(entry.x):
+            entry.y = self._graph(key, entry, update_statistics=self.norm_statistics in ("recompute", "both"))
         return entry.y.detach()
 
     def backward(self, key: Key, gradient: Tensor | None) -> Tensor | None:
@@ -94,6 +98,8 @@ class Block:
         """
         entry = self.in_flight.pop(key)
         assert entry.y is not None, f"no graph for {key}"
+        if self.side_stream is not None:
+            torch.cuda.current_stream().wait_stream(self.side_stream)
         if entry.y.requires_grad:
             torch.autograd.backward(entry.y, gradient)
         if entry.weights is not None:  # the graph ends in older tensors of the same weights
@@ -114,6 +120,9 @@ class Block:
             self.optimizer.renew()
         self.optimizer.step(self.updates)
         self.updates += 1
+        if self.side_stream is not None:
+            self._updated = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._updated.record(torch.cuda.current_stream())
 
     @torch.no_grad()
     def evaluate(self, x: Tensor) -> Tensor:
@@ -170,6 +179,23 @@ class Block:
             yield
         finally:
             self._deferred.active = False
+
+    @contextmanager
+    def _beside(self, x: Tensor) -> Iterator[None]:
+        """On CUDA with a side stream: run beside the forward that was launched before, after the last update only.
+
+        F_i and the replay of batch i-m use the same weights and are independent of each other.
+        """
+        if self.side_stream is None:
+            yield
+            return
+        if self._updated is not None:
+            self.side_stream.wait_event(self._updated)
+        else:
+            self.side_stream.wait_stream(torch.cuda.current_stream())
+        x.record_stream(self.side_stream)
+        with torch.cuda.stream(self.side_stream):
+            yield
 
     def _track(self, on: bool) -> None:
         if on != self._tracking:

@@ -44,4 +44,5 @@ def build_block(plan: Plan, index: int, seed: int, schedule: Schedule) -> Block:
         norm_statistics=recipe.norm_statistics,
         deferred=recipe.method.micro_batches(recipe.data.batch_size) > 1,
         approximation=approximation,
+        side_stream=torch.cuda.Stream(device) if recipe.runtime.two_streams and device.type == "cuda" else None,
     )

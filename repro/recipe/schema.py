@@ -106,7 +106,7 @@ class RuntimeSpec(Spec):
     threads: PositiveInt | None = None  # per block; None = max(1, cores // blocks)
     port: Annotated[int, Field(ge=0, le=65535, strict=True)] = 0  # rendezvous; 0 = any free port
     checkpoint_every: Annotated[int, Field(ge=0, strict=True)] = 1  # epochs; 0 = never
-    two_streams: bool = True  # CUDA: the recompute and the next forward may overlap
+    two_streams: bool = False  # CUDA: the recompute and the next forward may overlap
 
 
 class Recipe(Spec):
