@@ -30,6 +30,9 @@ def build_block(plan: Plan, index: int, seed: int, schedule: Schedule) -> Block:
             numbers=gradient.number_convolutions([(f.name, f.build(0)) for f in factories]),
         )
     optimizer = BlockOptimizer(layers, recipe.optimizer, plan.steps_per_epoch, recipe.method.lr_factor(index, plan.blocks))
+    side: torch.cuda.Stream | None = None
+    if recipe.runtime.two_streams and device.type == "cuda":
+        side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
     recompute = schedule.recompute[index]
     probe = torch.zeros((2, *plan.shapes[low]), device=device)
     return Block(
@@ -44,5 +47,5 @@ def build_block(plan: Plan, index: int, seed: int, schedule: Schedule) -> Block:
         norm_statistics=recipe.norm_statistics,
         deferred=recipe.method.micro_batches(recipe.data.batch_size) > 1,
         approximation=approximation,
-        side_stream=torch.cuda.Stream(device) if recipe.runtime.two_streams and device.type == "cuda" else None,
+        side_stream=side,
     )

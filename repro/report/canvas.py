@@ -69,27 +69,36 @@ def new_figure(width: float, height: float) -> Any:
     return figure
 
 
-def direct_labels(axes: Any, labels: Sequence[tuple[float, str, str]], *, gap: float = 0.052, x: float = 1.02) -> None:
+Label = tuple[float, str, str, str]  # height in data, text, colour, marker
+
+
+def direct_labels(axes: Any, labels: Sequence[Label], *, gap: float = 0.052, x: float = 1.03) -> None:
     """Write labels right of the axes at the heights of their curves' ends, moved apart where they would overlap.
 
-    `labels`: (height in data, text, colour); `gap`: least distance of two labels, as a share of the axes' height.
+    The curve's marker stands before its label, for readers without colour. `gap`: least distance of two labels, as a
+    share of the axes' height.
     """
     if not labels:
         return
     to_axes = axes.transData + axes.transAxes.inverted()
     left = axes.get_xlim()[0]
-    wanted = sorted(((float(to_axes.transform((left, y))[1]), text, colour) for y, text, colour in labels))
-    heights = [y for y, _, _ in wanted]
+    wanted: list[Label] = sorted((float(to_axes.transform((left, y))[1]), text, c, mark) for y, text, c, mark in labels)
+    heights = [label[0] for label in wanted]
     for i in range(1, len(heights)):
         heights[i] = max(heights[i], heights[i - 1] + gap)
     too_high = max(0.0, heights[-1] - 1.0)
     heights[-1] -= too_high
     for i in range(len(heights) - 2, -1, -1):
         heights[i] = min(heights[i], heights[i + 1] - gap)
-    for (y, text, colour), height in zip(wanted, heights, strict=True):
+    inches = axes.get_position().width * axes.figure.get_figwidth()
+    here = {"transform": axes.transAxes, "clip_on": False}
+    for (y, text, colour, marker), height in zip(wanted, heights, strict=True):
         if abs(y - height) > 0.01:
-            axes.plot([1.0, x - 0.004], [y, height], transform=axes.transAxes, color=colour, lw=0.5, clip_on=False)
-        axes.text(x, height, text, transform=axes.transAxes, color=colour, va="center", ha="left", fontsize=7.5)
+            axes.plot([1.0, x - 0.012], [y, height], color=colour, linewidth=0.5, **here)
+        axes.plot([x], [height], marker=marker, color=colour, markersize=3.5, linestyle="none", **here)
+        axes.text(
+            x + 0.07 / inches, height, text, color=colour, va="center", ha="left", fontsize=7.5, transform=axes.transAxes
+        )
 
 
 def log_axis(axis: Any, subs: tuple[float, ...] = (1.0, 2.0, 5.0)) -> None:

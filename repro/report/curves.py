@@ -39,8 +39,12 @@ def over_epochs(group: Group, field: str) -> Curve:
     return _curve([_series(run, field) for run in group.complete])
 
 
-def over_steps(group: Group, read: Reader, kind: str = "gap") -> Curve:
-    """A number of the rows of `kind`, averaged per seed over bins of steps (ten a decade); x is the mean step, from 1."""
+def over_steps(group: Group, read: Reader, kind: str = "gap", *, geometric: bool = False) -> Curve:
+    """A number of the rows of `kind`, averaged per seed over bins of steps (ten a decade); x is the bin's step, from 1.
+
+    `geometric`: mean and band over seeds are taken on the log scale, and bins that are not positive left out; for
+    curves on a logarithmic axis.
+    """
     binned: list[dict[float, float]] = []
     for run in group.complete:
         bins: dict[int, list[float]] = {}
@@ -49,7 +53,15 @@ def over_steps(group: Group, read: Reader, kind: str = "gap") -> Curve:
             if isinstance(value, (int, float)) and math.isfinite(value):
                 bins.setdefault(bin_of(int(row["step"])), []).append(float(value))
         binned.append({_centre(b): mean(values) for b, values in bins.items()})
-    return _curve(binned)
+    if geometric:
+        binned = [{x: math.log(y) for x, y in series.items() if y > 0} for series in binned]
+    curve = _curve(binned)
+    return Curve(curve.x, tuple(_exponential(e) for e in curve.y)) if geometric else curve
+
+
+def _exponential(e: Estimate) -> Estimate:
+    low, high = (None if x is None else math.exp(min(x, 700.0)) for x in (e.low, e.high))
+    return Estimate(math.exp(e.mean), low, high, e.n)
 
 
 def bin_of(step: int) -> int:

@@ -34,7 +34,7 @@ def draw(source: Source) -> Any:
         _section(figure, title, members, top=total - section * i)
     counts = sorted({e.n for g in groups for e in over_steps(g, norm).y})
     words = (
-        "mean over seeds of averages in bins of steps (ten a decade); band: 95 % t interval; "
+        "averages in bins of steps (ten a decade); mean over seeds (on log axes geometric) with its 95 % t band; "
         f"n = {', '.join(map(str, counts))}.{source_words(found.reference)}"
     )
     figure.text(0.03, 0.1 / total, words, fontsize=7.5)
@@ -77,7 +77,7 @@ def _section(figure: Any, title: str, members: list[Group], top: float) -> None:
         for block in range(blocks):
             place = (0.095 + block * width, (top - 1.75 - 1.55 * r) / total, width - 0.02, 1.3 / total)
             axes = figure.add_axes(place, sharey=first) if first else figure.add_axes(place)
-            labels = _lines(axes, stale, looks, make(block))
+            labels = _lines(axes, stale, looks, make(block), logarithmic)
             if logarithmic:
                 canvas.log_axis(axes.yaxis)
             canvas.log_axis(axes.xaxis, (1.0,))
@@ -95,7 +95,7 @@ def _section(figure: Any, title: str, members: list[Group], top: float) -> None:
             if block == blocks - 1:
                 canvas.direct_labels(axes, labels, gap=0.1)
     axes = figure.add_axes((0.095, (top - 4.75) / total, 0.70, 1.0 / total))
-    labels = _lines(axes, members, looks, norm)
+    labels = _lines(axes, members, looks, norm, True)
     canvas.log_axis(axes.xaxis)
     canvas.log_axis(axes.yaxis)
     axes.set_ylabel("norm of BP's\ngradient", fontsize=7.5)
@@ -105,19 +105,25 @@ def _section(figure: Any, title: str, members: list[Group], top: float) -> None:
 
 
 def _lines(
-    axes: Any, groups: list[Group], looks: dict[str, Style], read: Callable[[dict[str, Any]], Any]
-) -> list[tuple[float, str, str]]:
+    axes: Any, groups: list[Group], looks: dict[str, Style], read: Callable[[dict[str, Any]], Any], logarithmic: bool
+) -> list[tuple[float, str, str, str]]:
     """Draw one curve a group; returns the labels for their ends."""
     labels = []
     for i, group in enumerate(groups):
         colour, marker = looks[group.label]
-        curve = over_steps(group, read)
-        if not curve.x or max(abs(v) for v in curve.means) == 0.0:
-            continue  # the last block of a decoupled method has no difference at all
+        curve = over_steps(group, read, geometric=logarithmic)
+        if not curve.x:
+            continue  # no difference at all
         axes.plot(curve.x, curve.means, color=colour, marker=marker, markersize=3, markevery=(i % 4, 4), linewidth=1.1)
-        if curve.band is not None:
-            axes.fill_between(curve.x, *curve.band, color=colour, alpha=0.15, linewidth=0)
-        labels.append((curve.means[-1], group.label, colour))
+        lowest, highest = min(curve.means), max(curve.means)
+        if curve.band is not None:  # a band that says nothing must not press the curves flat
+            low, high = curve.band
+            if logarithmic:
+                low, high = [max(v, lowest / 30) for v in low], [min(v, highest * 30) for v in high]
+            else:  # a cosine
+                low, high = [max(v, -1.0) for v in low], [min(v, 1.0) for v in high]
+            axes.fill_between(curve.x, low, high, color=colour, alpha=0.15, linewidth=0)
+        labels.append((curve.means[-1], group.label, colour, marker))
         axes.set_xlim(0.9, max(axes.get_xlim()[1], curve.x[-1]))
     return labels
 

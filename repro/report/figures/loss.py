@@ -68,7 +68,7 @@ def _panel(axes: Any, key: tuple[Any, ...], members: list[Group], looks: dict[st
             if curve.band is not None:
                 axes.fill_between(curve.x, *curve.band, color=colour, alpha=0.15, linewidth=0)
             if style == "-" and curve.y:
-                labels.append((curve.y[-1].mean, group.label, colour))
+                labels.append((curve.y[-1].mean, group.label, colour, marker))
     last = max(over_epochs(g, "train_loss").x[-1] for g in members)
     first = min(over_epochs(g, "train_loss").x[0] for g in members)
     axes.set_xlim(first - 0.03 * max(1.0, last - first), last if last > first else last + 0.5)
