@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from repro.report.source import Source
-from repro.report.tables.schedules import PUBLISHED, RULES, _distinct
+from repro.report.tables.schedules import PUBLISHED, RULES, named_schedules
 
 DESCRIPTION = "approximation schedules, layer x batch (Fig. 3 and 4 of the gradient-approximation paper)"
 SHOWN = (("resnet20", ("s1", "s2", "s3", "early", "all")), ("cnn2", ("alternate",)))
@@ -17,7 +17,7 @@ def draw(source: Source) -> Any:
     from repro.report import canvas
     from repro.report.network import schedule_of
 
-    recipes = _distinct(source.profile or "paper")
+    recipes = named_schedules(source.profile or "paper")
     wanted = [(model, name) for model, names in SHOWN for name in names if (model, name) in recipes]
     columns, height = 3, 2.6
     rows = -(-len(wanted) // columns)

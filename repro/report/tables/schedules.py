@@ -36,7 +36,7 @@ def build(source: Source, select: str) -> Table:
     """A row per network and schedule of the recipes, in the profile asked for (paper by default)."""
     found = source.find(lambda run: experiment(run) == "train" and in_group(run, "gradient-approximation"))
     table = Table("schedules", COLUMNS, environment=found.environment(), problems=list(found.problems))
-    for (model, schedule), recipe in _distinct(source.profile or "paper").items():
+    for (model, schedule), recipe in named_schedules(source.profile or "paper").items():
         table.rows.append(row(model, schedule, recipe, found.groups))
     table.caption = [
         *found.caption(),
@@ -86,7 +86,7 @@ def _schedule(group: Group) -> str:
     return str(gradient.get("schedule")) if gradient.get("estimator", "full") != "full" else ""
 
 
-def _distinct(profile: str) -> dict[tuple[str, str], Any]:
+def named_schedules(profile: str) -> dict[tuple[str, str], Any]:
     """One recipe for each (network, named schedule), in a stable order."""
     from repro.recipe import catalogue, load
 
