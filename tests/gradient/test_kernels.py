@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from repro.errors import MissingError, UserError
 from repro.gradient import kernels
 from repro.gradient.geometry import ConvShape, Geometry
-from repro.gradient.kernels import cpu, library_ops, reference
+from repro.gradient.kernels import cpu, library_ops, reference, threads
 from repro.gradient.library import filter_gradient
 from tests.gradient.cases import CASES, FORMATS, TOLERANCE, Case, relative
 
@@ -132,18 +132,38 @@ def test_strange_strides_are_copied_not_misread() -> None:
     assert relative(cpu.top1(x, even, weight, case.geometry), expected) < 1e-6
 
 
+@pytest.mark.parametrize("pool", ["team", "own"])
 @pytest.mark.parametrize("layout", FORMATS)
 @pytest.mark.parametrize("name", ["plain", "parts", "many samples", "depthwise"])
-def test_same_bits_for_any_number_of_threads(name: str, layout: str) -> None:
+def test_same_bits_for_any_number_of_threads(name: str, layout: str, pool: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "_WORTH", 1)
+    if pool == "own":
+        monkeypatch.setattr(threads, "_openmp", lambda: None)
     x, dy, weight = CASES[name].tensors(layout=layout)
     before, found = torch.get_num_threads(), []
     try:
-        for threads in (1, 2, 3, 1):
-            torch.set_num_threads(threads)
+        for number in (1, 2, 3, 1):
+            torch.set_num_threads(number)
             found.append(cpu.top1(x, dy, weight, CASES[name].geometry))
     finally:
         torch.set_num_threads(before)
     assert all(torch.equal(found[0], other) for other in found[1:])
+
+
+@pytest.mark.parametrize("number", [1, 2, 4])
+@pytest.mark.parametrize("pool", ["team", "own"])
+def test_sharing_covers_everything_once_and_passes_errors_on(
+    pool: str, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if pool == "own":
+        monkeypatch.setattr(threads, "_openmp", lambda: None)
+    torch.set_num_threads(number)
+    pieces: list[tuple[int, int]] = []
+    threads.share(lambda first, last: pieces.append((first, last)), 10, 1 << 30)
+    assert len(pieces) == number
+    assert sorted(i for first, last in pieces for i in range(first, last)) == list(range(10))
+    with pytest.raises(ZeroDivisionError):
+        threads.share(lambda first, last: 1 // 0, 10, 1 << 30)
 
 
 # -- the choice ---------------------------------------------------------------------------------------------------
