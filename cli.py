@@ -171,6 +171,19 @@ def diff(a: str, b: str, out: OutOption = None) -> None:
 
 
 @app.command()
+def report(
+    out: Annotated[Path, typer.Option("--out", help="the HTML file to write")] = Path("results/report.html"),
+    runs: Annotated[Path | None, typer.Option(help="folder of runs instead of results/runs")] = None,
+    profile: ProfileOption = None,
+    reference: Annotated[bool, typer.Option(help="show the committed reference runs")] = False,
+) -> None:
+    """One self-contained HTML page: tables, figures, environment, commands."""
+    from repro.commands.reports import write_page
+
+    write_page(out, runs, profile, reference)
+
+
+@app.command()
 def doctor(as_json: JsonOption = False) -> None:
     """Versions, devices, threads, data sets found, what is missing and how to get it."""
     from repro.commands.doctor import report

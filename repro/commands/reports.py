@@ -70,6 +70,19 @@ def print_diff(a: str, b: str, out: Path | None) -> None:
     sys.stdout.write(render(compare(a, b, out or paths.runs()), "txt", ascii=not _prints_unicode()))
 
 
+def write_page(out: Path, runs: Path | None, profile: str | None, reference: bool) -> None:
+    """Write the HTML page; its path goes to stdout, what is missing to stderr."""
+    if profile is not None:
+        _one_of("--profile", profile, PROFILES)
+
+    from repro.report import html
+
+    notes = html.write(out, runs or paths.runs(), profile=profile, reference=reference)
+    print(out)
+    for note in notes:
+        print(f"repro: {note}", file=sys.stderr)
+
+
 def _one_of(option: str, value: str, allowed: Sequence[str]) -> None:
     if value not in allowed:
         raise UserError(f"{option} {value!r} is unknown.{nearest(value, allowed)} Allowed: {', '.join(allowed)}")

@@ -130,7 +130,9 @@ def timings(summaries: list[dict[str, Any]], plan: Plan, samples: int) -> dict[s
         "peak_memory_bytes": [s["peak_memory_bytes"] for s in summaries],
         "activation_bytes": [s["activation_bytes"] for s in summaries],
         "static_bytes": [s["static_bytes"] for s in summaries],
-        "memory_formula_bytes": [f + s["static_bytes"] for f, s in zip(formulas, summaries, strict=True)],
+        "memory_formula_bytes": [
+            f + s["static_bytes"] + s["predictor_bytes"] for f, s in zip(formulas, summaries, strict=True)
+        ],
         "rss_bytes": [s["rss_bytes"] for s in summaries],
         "typical_busy_seconds": median(s["busy_seconds"] for s in summaries),
     }

@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 import sys
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ def machine_name(device: torch.device) -> str:
 def environment(command: list[str] | None = None) -> dict[str, Any]:
     """Versions, devices, git commit and command line, for env.json."""
     return {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "repro": _version("repro"),
         "python": platform.python_version(),
         "platform": platform.platform(),

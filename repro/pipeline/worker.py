@@ -60,6 +60,7 @@ class Worker:
         self.weights_before = [w.detach().clone() for w in self.block.optimizer.weights]
         self.evaluation_seconds = 0.0
         self.peak_bytes = 0
+        self.predictor_bytes = 0
         self.order: dict[Key, int] = {}  # digest of the sample ids of each batch in flight
         self.pending: list[tuple[str, Envelope, Tensor]] = []  # of a checkpoint: handed over, not yet taken
         self.neighbours: dict[int, Progress] = {}
@@ -281,6 +282,7 @@ class Worker:
         boxes = sum(box.held_bytes for box in (self.up, self.down, self.below, self.above) if box is not None)
         extra = 0 if self.synthetic is None else self.synthetic.held_bytes()
         self.peak_bytes = max(self.peak_bytes, self.block.activation_bytes() + boxes + extra)
+        self.predictor_bytes = max(self.predictor_bytes, extra)
 
     def _summary(self, end: float) -> dict[str, Any]:
         weights = self.block.optimizer.weights
@@ -304,6 +306,7 @@ class Worker:
             "static_bytes": static,
             "peak_memory_bytes": torch.cuda.max_memory_allocated(self.device) if cuda else static + self.peak_bytes,
             "weights_bytes": tensor_bytes(weights),
+            "predictor_bytes": self.predictor_bytes,
             "graph_bytes": max(self.block.graph_bytes.values(), default=0),
             "threads": torch.get_num_threads(),
             "spans": self.watch.spans(self.started),
