@@ -36,6 +36,7 @@ def rows(
     names: Sequence[str] | None = None,
     repeats: int = 11,
     dtype: torch.dtype = torch.float32,
+    processor_time: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> list[dict[str, Any]]:
     """One row for each (shape, layout, kernel).
@@ -44,6 +45,7 @@ def rows(
     `ms` the kernel in the row's layout; both medians of `repeats` interleaved runs, with the quartiles beside them.
     `ratio` = dense_ms / ms, its quartiles over the repeats. `error` is relative, against the reference. `chosen`:
     the schedule `measured` would use the kernel, that is, it beats the library in the row's own layout.
+    `processor_time`: one thread, time that it really ran (see timings.interleaved).
     """
     device = torch.device(device)
     names = tuple(names or kernels_here(device))
@@ -51,7 +53,7 @@ def rows(
     for shape in shapes:
         if progress:
             progress(shape.label)
-        found += _rows(shape, names, device, dtype, repeats)
+        found += _rows(shape, names, device, dtype, repeats, processor_time)
     return found
 
 
@@ -65,7 +67,12 @@ def geometric_mean(table: Sequence[dict[str, Any]], kernel: str, layout: str | N
 
 
 def _rows(
-    shape: ConvShape, names: Sequence[str], device: torch.device, dtype: torch.dtype, repeats: int
+    shape: ConvShape,
+    names: Sequence[str],
+    device: torch.device,
+    dtype: torch.dtype,
+    repeats: int,
+    processor_time: bool,
 ) -> list[dict[str, Any]]:
     actions: dict[tuple[str, str], Callable[[], Tensor]] = {}
     for layout in LAYOUTS:
@@ -73,7 +80,8 @@ def _rows(
         actions[layout, "dense"] = _bind(library.filter_gradient, x, dy, weight, shape.geometry)
         for name in names:
             actions[layout, name] = _bind(kernels.load(name).top1, x, dy, weight, shape.geometry)
-    times = dict(zip(actions, interleaved(list(actions.values()), device, repeats), strict=True))
+    series = interleaved(list(actions.values()), device, repeats, processor_time=processor_time)
+    times = dict(zip(actions, series, strict=True))
     dense_layout = min(LAYOUTS, key=lambda layout: statistics.median(times[layout, "dense"]))
     dense = times[dense_layout, "dense"]
     found = []

@@ -32,6 +32,7 @@ def rows(
     layout: str = "contiguous",
     variants: Sequence[tuple[str, str]] = VARIANTS,
     repeats: int = 15,
+    processor_time: bool = False,
     timings: Path | None = None,
 ) -> list[dict[str, Any]]:
     """One row for each variant: seconds of a step (forward, backward, SGD with momentum) on random images [C, H, W].
@@ -40,6 +41,7 @@ def rows(
     are run (`s2` and `s3` save the stated share only on every 4th or 2nd batch). `saved` = fraction of the plain
     step's time, median of the paired differences; `share_of_zero` = saved / what `zero` saves on the same schedule.
     Intervals: 95 %, bootstrap over the rounds. The layers' device and type are used as they are.
+    `processor_time`: one thread, time that it really ran (see timings.interleaved).
     """
     form = torch.channels_last if layout == "channels_last" else torch.contiguous_format
     for _, layer in layers:
@@ -65,7 +67,7 @@ def rows(
 
     everyone = (("full", "all"), *variants)
     actions = [partial(step, *variant) for variant in everyone]
-    times = dict(zip(everyone, interleaved(actions, device, repeats), strict=True))
+    times = dict(zip(everyone, interleaved(actions, device, repeats, processor_time=processor_time), strict=True))
     plain = np.array(times["full", "all"])
     found = []
     for estimator, schedule in everyone:

@@ -94,8 +94,16 @@ def measure(shape: ConvShape, like: Tensor, estimator: Estimator, pairs: int = P
     return {"dense_ms": statistics.median(dense) * 1e3, "ms": statistics.median(estimate) * 1e3}
 
 
-def interleaved(actions: Sequence[Callable[[], object]], device: torch.device, repeats: int) -> list[list[float]]:
-    """Seconds of each action, `repeats` times in turn, after two unmeasured rounds."""
+def interleaved(
+    actions: Sequence[Callable[[], object]], device: torch.device, repeats: int, *, processor_time: bool = False
+) -> list[list[float]]:
+    """Seconds of each action, `repeats` times in turn, after two unmeasured rounds.
+
+    `processor_time` (CPU only): one thread, and only the time that it really ran. For a machine that others use too:
+    what two threads take there is decided by the scheduler.
+    """
+    if processor_time:
+        return _on_one_thread(actions, repeats)
 
     def seconds(action: Callable[[], object]) -> float:
         start = time.perf_counter()
@@ -104,6 +112,26 @@ def interleaved(actions: Sequence[Callable[[], object]], device: torch.device, r
             torch.cuda.synchronize(device)
         return time.perf_counter() - start
 
+    return _in_turn(actions, repeats, seconds)
+
+
+def _on_one_thread(actions: Sequence[Callable[[], object]], repeats: int) -> list[list[float]]:
+    def seconds(action: Callable[[], object]) -> float:
+        start = time.thread_time()
+        action()
+        return time.thread_time() - start
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return _in_turn(actions, repeats, seconds)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _in_turn(
+    actions: Sequence[Callable[[], object]], repeats: int, seconds: Callable[[Callable[[], object]], float]
+) -> list[list[float]]:
     for _ in range(2):
         for action in actions:
             seconds(action)

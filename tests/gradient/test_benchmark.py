@@ -13,9 +13,10 @@ from repro.gradient.geometry import ConvShape, Geometry
 from repro.recipe.schema import ModelSpec
 
 
-def test_kernel_rows() -> None:
+@pytest.mark.parametrize("processor_time", [False, True])
+def test_kernel_rows(processor_time: bool) -> None:
     shapes = [ConvShape(4, 4, 6, 6, 4, Geometry((3, 3), padding=(1, 1)))]
-    rows = benchmark.rows("cpu", shapes=shapes, repeats=3)
+    rows = benchmark.rows("cpu", shapes=shapes, repeats=3, processor_time=processor_time)
     assert [(r["shape"], r["layout"], r["kernel"]) for r in rows] == [
         ("4->4 @6", layout, kernel) for layout in ("contiguous", "channels_last") for kernel in ("cpu", "torch")
     ]

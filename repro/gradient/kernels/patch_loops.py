@@ -7,9 +7,11 @@ lies in the padding is skipped, so that nothing is ever padded.
 
 from __future__ import annotations
 
+import numpy as np
+
 from repro.gradient.kernels.compiled import compiled
 
-_BLOCK = 16  # pixels transposed together: one cache line of a plane
+unsigned = np.uint64
 
 
 @compiled
@@ -18,54 +20,58 @@ def add_patches(x, base, position, total, sizes, samples, chunk, accumulator, fi
 
     x [.., H*W*Cin] float32, position and total [Cout, N], accumulator [Cout, Kh*Kw*Cin/groups]; `samples` = (from,
     to); `chunk` samples stay in cache while all output channels pass over them. Samples are added in order.
+    Indices of the inner loops are unsigned: a signed one could count from the end, and would not vectorise.
     """
     height, width, channels, wide, kh, kw, sh, sw, ph, pw, dh, dw, depth, share = sizes
     whole_rows = dw == 1 and depth == channels
     for start in range(samples[0], samples[1], chunk):
         for o in range(first, last):
-            offset = o // share * depth
+            target = accumulator[o]
             for n in range(start, min(samples[1], start + chunk)):
                 factor = total[o, n]
                 if factor == 0:
                     continue
-                p = position[o, n]
-                top, left = p // wide * sh - ph, p % wide * sw - pw
+                source, line = x[n - base], position[o, n] // wide
+                top, left = line * sh - ph, (position[o, n] - line * wide) * sw - pw
+                low, high = max(0, -left), min(kw, width - left)
                 for ky in range(kh):
                     y = top + ky * dh
                     if y < 0 or y >= height:
                         continue
                     if whole_rows:
-                        low, high = max(0, -left), min(kw, width - left)
                         if low < high:
-                            source = x[n - base, (y * width + left + low) * channels : (y * width + left + high) * channels]
-                            target = accumulator[o, (ky * kw + low) * channels : (ky * kw + high) * channels]
-                            for j in range(source.shape[0]):
-                                target[j] += factor * source[j]
+                            here = unsigned((y * width + left + low) * channels)
+                            there = unsigned((ky * kw + low) * channels)
+                            for j in range(unsigned((high - low) * channels)):
+                                target[there + unsigned(j)] += factor * source[here + unsigned(j)]
                         continue
                     for kx in range(kw):
                         column = left + kx * dw
-                        if column < 0 or column >= width:
-                            continue
-                        at = (y * width + column) * channels + offset
-                        source = x[n - base, at : at + depth]
-                        target = accumulator[o, (ky * kw + kx) * depth : (ky * kw + kx + 1) * depth]
-                        for j in range(depth):
-                            target[j] += factor * source[j]
+                        if column >= 0 and column < width:
+                            here = unsigned((y * width + column) * channels + o // share * depth)
+                            there = unsigned((ky * kw + kx) * depth)
+                            for j in range(unsigned(depth)):
+                                target[there + unsigned(j)] += factor * source[here + unsigned(j)]
 
 
 @compiled
 def to_pixels(planes, pixels, channels, first, last):  # type: ignore[no-untyped-def]
     """Transpose samples first..last from planes [.., Cin, H*W] to pixels [.., H*W, Cin], both as [.., Cin*H*W]."""
-    area = planes.shape[1] // channels
+    depth, area = unsigned(channels), unsigned(planes.shape[1] // channels)
+    whole = area - area % unsigned(4)
     for n in range(first, last):
         source, target = planes[n], pixels[n]
-        for start in range(0, area - area % _BLOCK, _BLOCK):
-            for c in range(channels):
-                for j in range(_BLOCK):
-                    target[(start + j) * channels + c] = source[c * area + start + j]
-        for p in range(area - area % _BLOCK, area):
-            for c in range(channels):
-                target[p * channels + c] = source[c * area + p]
+        for quarter in range(whole // unsigned(4)):  # four pixels of all channels at a time: four runs are written
+            p = unsigned(quarter) * unsigned(4)
+            for c in range(depth):
+                here, there = unsigned(c) * area + p, p * depth + unsigned(c)
+                a, b = source[here], source[here + unsigned(1)]
+                d, e = source[here + unsigned(2)], source[here + unsigned(3)]
+                target[there], target[there + depth] = a, b
+                target[there + unsigned(2) * depth], target[there + unsigned(3) * depth] = d, e
+        for rest in range(whole, area):
+            for c in range(depth):
+                target[unsigned(rest) * depth + unsigned(c)] = source[unsigned(c) * area + unsigned(rest)]
 
 
 @compiled
@@ -89,28 +95,35 @@ def add_patches_in_place(planes, position, total, sizes, accumulator, first, las
     accumulator [Cout, Cin/groups*Kh*Kw], in the order of a contiguous weight.
     """
     height, width, _, wide, kh, kw, sh, sw, ph, pw, dh, dw, depth, share = sizes
+    plane, right, down = unsigned(height * width), unsigned(dw), unsigned(dh * width)
     for n in range(planes.shape[0]):
+        source = planes[n]
         for o in range(first, last):
             factor = total[o, n]
             if factor == 0:
                 continue
-            p = position[o, n]
-            top, left = p // wide * sh - ph, p % wide * sw - pw
+            line, target = position[o, n] // wide, accumulator[o]
+            top, left = line * sh - ph, (position[o, n] - line * wide) * sw - pw
+            corner = o // share * depth * height * width + top * width + left
             inside = top >= 0 and left >= 0 and top + (kh - 1) * dh < height and left + (kw - 1) * dw < width
+            if inside and kh == 3 and kw == 3:
+                here, there = unsigned(corner), unsigned(0)
+                for _ in range(depth):
+                    at = here
+                    for _ in range(3):
+                        target[there] += factor * source[at]
+                        target[there + unsigned(1)] += factor * source[at + right]
+                        target[there + unsigned(2)] += factor * source[at + unsigned(2) * right]
+                        at, there = at + down, there + unsigned(3)
+                    here += plane
+                continue
             for c in range(depth):
-                at = (o // share * depth + c) * height * width + top * width + left
-                source, target = planes[n], accumulator[o, c * kh * kw : (c + 1) * kh * kw]
-                if inside and kh == 3 and kw == 3:
-                    for ky in range(3):
-                        target[3 * ky] += factor * source[at]
-                        target[3 * ky + 1] += factor * source[at + dw]
-                        target[3 * ky + 2] += factor * source[at + 2 * dw]
-                        at += dh * width
-                    continue
                 for ky in range(kh):
                     for kx in range(kw):
-                        if 0 <= top + ky * dh < height and 0 <= left + kx * dw < width:
-                            target[ky * kw + kx] += factor * source[at + ky * dh * width + kx * dw]
+                        y, column = top + ky * dh, left + kx * dw
+                        if y >= 0 and y < height and column >= 0 and column < width:
+                            at = corner + c * height * width + ky * dh * width + kx * dw
+                            target[(c * kh + ky) * kw + kx] += factor * source[at]
 
 
 @compiled
