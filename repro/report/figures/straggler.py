@@ -37,8 +37,6 @@ def draw(source: Source) -> Any:
         axes.set_xlim(max(min(0.0, low), min(0.0, *means) - room), min(high, max(0.0, *means) + room))
         axes.set_title(title)
         axes.set_xlabel("slow-down %", labelpad=2)
-    words = (
-        "dot: 100 (seconds with delays / without - 1), line: 95 % interval (cut at the edge); slack: batches block 0 may run ahead of block 1."
-    )
+    words = "dot: mean slow-down, line: 95 % interval (cut at the edge); slack: batches block 0 may run ahead of block 1."
     figure.text(0.03, 0.1 / figure.get_figheight(), words + source_words(found.reference), fontsize=7.5)
     return figure
