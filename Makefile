@@ -22,11 +22,8 @@ check: ## what CI runs: format, lint, types, tests
 figures: ## draw all figures that the stored runs allow into results/figures
 	$(BIN)/repro figures
 
-results: ## make the reference runs again (hours; finished seeds are skipped)
-	$(BIN)/python -m repro.reference
-
 bench: ## measure the engine's speed (a quiet machine, please)
 	$(BIN)/repro bench engine
 
-.PHONY: help setup test check figures results bench
+.PHONY: help setup test check figures bench
 .DEFAULT_GOAL := help

@@ -44,3 +44,12 @@ def test_a_method_that_deadlocks_is_refused_before_any_process(tiny: Callable[..
     )
     with pytest.raises(UserError, match="deadlocks: block 0 waits for room"):
         make_plan(tiny(method={"name": f"{file}:Stuck"}, blocks=3), "cpu")
+
+
+def test_dni_needs_feature_maps_between_blocks(tiny: Callable[..., Any]) -> None:
+    from repro.errors import UserError
+    from repro.pipeline.plan import make_plan
+
+    recipe = tiny(method={"name": "dni"}, model={"name": "cnn2"}, blocks=2, cut=[3])
+    with pytest.raises(UserError, match=r"needs feature maps .* block 0 ends with layer fc1 of shape \[384\]"):
+        make_plan(recipe, "cpu")
