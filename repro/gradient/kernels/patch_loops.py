@@ -15,15 +15,18 @@ unsigned = np.uint64
 
 
 @compiled
-def add_patches(x, base, position, total, sizes, samples, chunk, accumulator, first, last):  # type: ignore[no-untyped-def]
+def add_patches(x, base, position, total, sizes, samples, chunk, fresh, accumulator, first, last):  # type: ignore[no-untyped-def]
     """accumulator[o] += sum over samples of total[o, n] * patch of x[n - base], for o in first..last.
 
     x [.., H*W*Cin] float32, position and total [Cout, N], accumulator [Cout, Kh*Kw*Cin/groups]; `samples` = (from,
-    to); `chunk` samples stay in cache while all output channels pass over them. Samples are added in order.
+    to); `chunk` samples stay in cache while all output channels pass over them. Samples are added in order, to what
+    is there or, if `fresh`, to zero.
     Indices of the inner loops are unsigned: a signed one could count from the end, and would not vectorise.
     """
     height, width, channels, wide, kh, kw, sh, sw, ph, pw, dh, dw, depth, share = sizes
     whole_rows = dw == 1 and depth == channels
+    if fresh:
+        accumulator[first:last] = 0
     for start in range(samples[0], samples[1], chunk):
         for o in range(first, last):
             target = accumulator[o]
@@ -82,10 +85,11 @@ def add_patches_by_parts(planes, position, total, sizes, buffers, accumulators, 
     """
     samples, parts = planes.shape[0], buffers.shape[0]
     for part in range(first, last):
+        accumulators[part] = 0
         for n in range(samples * part // parts, samples * (part + 1) // parts):
             to_pixels(planes[n : n + 1], buffers[part], sizes[2], 0, 1)
             one = (n, n + 1)
-            add_patches(buffers[part], n, position, total, sizes, one, 1, accumulators[part], 0, position.shape[0])
+            add_patches(buffers[part], n, position, total, sizes, one, 1, False, accumulators[part], 0, position.shape[0])
 
 
 @compiled
@@ -95,6 +99,7 @@ def add_patches_in_place(planes, position, total, sizes, accumulator, first, las
     accumulator [Cout, Cin/groups*Kh*Kw], in the order of a contiguous weight.
     """
     height, width, _, wide, kh, kw, sh, sw, ph, pw, dh, dw, depth, share = sizes
+    accumulator[first:last] = 0
     plane, right, down = unsigned(height * width), unsigned(dw), unsigned(dh * width)
     for n in range(planes.shape[0]):
         source = planes[n]
