@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -140,7 +141,7 @@ def test_strange_strides_are_copied_not_misread() -> None:
 def test_same_bits_for_any_number_of_threads(name: str, layout: str, pool: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "_WORTH", 1)
     if pool == "own":
-        monkeypatch.setattr(threads, "_openmp", lambda: None)
+        monkeypatch.setattr(threads, "_team", lambda: None)
     x, dy, weight = CASES[name].tensors(layout=layout)
     before, found = torch.get_num_threads(), []
     try:
@@ -152,20 +153,11 @@ def test_same_bits_for_any_number_of_threads(name: str, layout: str, pool: str, 
     assert all(torch.equal(found[0], other) for other in found[1:])
 
 
-@pytest.mark.parametrize("number", [1, 2, 4])
-@pytest.mark.parametrize("pool", ["team", "own"])
-def test_sharing_covers_everything_once_and_passes_errors_on(
-    pool: str, number: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if pool == "own":
-        monkeypatch.setattr(threads, "_openmp", lambda: None)
-    torch.set_num_threads(number)
-    pieces: list[tuple[int, int]] = []
-    threads.share(lambda first, last: pieces.append((first, last)), 10, 1 << 30)
-    assert len(pieces) == number
-    assert sorted(i for first, last in pieces for i in range(first, last)) == list(range(10))
-    with pytest.raises(ZeroDivisionError):
-        threads.share(lambda first, last: 1 // 0, 10, 1 << 30)
+def test_torchs_team_is_found_here() -> None:
+    """Without it the kernel still works, at half the speed: see repro/gradient/kernels/team.py."""
+    if not sorted((Path(torch.__file__).parent / "lib").glob("libgomp*")):
+        pytest.skip("this torch has no OpenMP library of its own")
+    assert threads._team() is not None
 
 
 # -- the choice ---------------------------------------------------------------------------------------------------

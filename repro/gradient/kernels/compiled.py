@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+from numba import types
 
 # Sums may be re-associated (so that they vectorise) but the code, and so the order, is the same on every call.
 # NaN and infinity keep their meaning: a diverging run must show it.
@@ -18,3 +19,12 @@ def compiled(loop: Callable[..., None]) -> Any:
         return numba.njit(cache=True, **_OPTIONS)(loop)
     except RuntimeError:  # "no locator available": neither next to the file nor in the user's own folder
         return numba.njit(**_OPTIONS)(loop)
+
+
+def callback(function: Callable[..., None]) -> Any:
+    """Compile `function(table)` to native code that C can call with an address, without the interpreter."""
+    signature = types.void(types.CPointer(types.int64))  # type: ignore[no-untyped-call]
+    try:
+        return numba.cfunc(signature, cache=True, error_model="numpy")(function)
+    except RuntimeError:
+        return numba.cfunc(signature, error_model="numpy")(function)

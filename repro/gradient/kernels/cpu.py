@@ -59,7 +59,7 @@ def peaks(dy: Array) -> tuple[Array, Array]:
     else:
         maps, loop, count = dy.reshape(samples * outputs, -1), peak_loops.peaks_planes, samples * outputs
     bits = maps.view(np.int32)
-    share(lambda first, last: loop(maps, bits, position, total, first, last), count, maps.size)
+    share(loop, (maps, bits, position, total), count, maps.size)
     return position, total
 
 
@@ -82,22 +82,18 @@ def _patches(x: Array, position: Array, total: Array, dw: Array, geometry: Geome
     ready = parts == 1 and not turn
     sums = flat[None] if ready else scratch("sums", parts, outputs, area * depth)
     if way == "in place":
-        planes = x.reshape(samples, -1)
-        share(lambda a, b: loops.add_patches_in_place(planes, position, total, sizes, sums[0], a, b), outputs, gathered)
+        share(loops.add_patches_in_place, (x.reshape(samples, -1), position, total, sizes, sums[0]), outputs, gathered)
     elif way == "parts":
-        planes, buffers = x.reshape(samples, -1), scratch("pixels", parts, 1, height * width * channels)
-        share(lambda a, b: loops.add_patches_by_parts(planes, position, total, sizes, buffers, sums, a, b), parts, x.size)
+        buffers = scratch("pixels", parts, 1, height * width * channels)
+        arguments = (x.reshape(samples, -1), position, total, sizes, buffers, sums)
+        share(loops.add_patches_by_parts, arguments, parts, x.size)
     else:
-        pixels, every = _pixels(x), (0, samples)
         chunk = max(1, _CHUNK_BYTES // (4 * channels * height * width))
-        share(
-            lambda a, b: loops.add_patches(pixels, 0, position, total, sizes, every, chunk, True, sums[0], a, b),
-            outputs,
-            gathered,
-        )
+        settings = (sizes, (0, samples), chunk, True)
+        share(loops.add_patches, (_pixels(x), 0, position, total, *settings, sums[0]), outputs, gathered)
     if not ready:
         rows = depth if way == "in place" else area
-        share(lambda a, b: loops.finish(sums, flat, rows, turn, a, b), outputs, sums.size)
+        share(loops.finish, (sums, flat, rows, turn), outputs, sums.size)
 
 
 def _way(x: Array, outputs: int, depth: int, area: int) -> Literal["in place", "parts", "pixels"]:
@@ -121,7 +117,7 @@ def _pixels(x: Array) -> Array:
         return x.transpose(0, 2, 3, 1).reshape(samples, -1)
     planes = x.reshape(samples, -1)
     pixels = scratch("pixels", *planes.shape)
-    share(lambda a, b: to_pixels(planes, pixels, channels, a, b), samples, x.size)
+    share(to_pixels, (planes, pixels, channels), samples, x.size)
     return pixels
 
 
