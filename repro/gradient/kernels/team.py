@@ -56,7 +56,7 @@ _members = _types.ExternalFunction("repro_omp_get_num_threads", _types.int32())
 _SLOTS = 48
 
 
-@_intrinsic
+@_intrinsic  # type: ignore[untyped-decorator]
 def _pointer(_context: Any, address: Any) -> Any:
     def convert(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.inttoptr(arguments[0], context.get_value_type(_types.voidptr))
