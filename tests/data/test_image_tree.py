@@ -170,7 +170,7 @@ def _hold(root: Path, found: object) -> None:
     loaded = data.load(SPEC.model_copy(update={"num_workers": 1}), root, 0)
     loaded.train_images(0)
     found.send([child.pid for child in multiprocessing.active_children()])  # type: ignore[attr-defined]
-    time.sleep(300)
+    time.sleep(60)
 
 
 def test_loader_processes_end_with_their_parent(root: Path) -> None:
@@ -178,12 +178,12 @@ def test_loader_processes_end_with_their_parent(root: Path) -> None:
     here, there = context.Pipe()
     parent = context.Process(target=_hold, args=(root, there))
     parent.start()
-    assert here.poll(120)
+    assert here.poll(60)
     (pid,) = here.recv()
     assert parent.pid is not None
     parent.kill()
     parent.join()
-    deadline = time.monotonic() + 60  # a loader that is still importing notices afterwards
+    deadline = time.monotonic() + 10
     while time.monotonic() < deadline and _alive(pid):
         time.sleep(0.1)
     assert not _alive(pid)

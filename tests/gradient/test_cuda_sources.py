@@ -37,7 +37,8 @@ def test_nvrtc_compiles_without_any_header(dtype: torch.dtype, architecture: str
     options = [o.encode() for o in (*OPTIONS[dtype], f"--gpu-architecture={architecture}")]
     (result,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
     _, size = nvrtc.nvrtcGetProgramLogSize(program)
-    log = b" " * size
+    # NVRTC writes into this object. A single byte would be Python's shared one: an empty log then overwrote every b" ".
+    log = bytes(max(2, size))
     nvrtc.nvrtcGetProgramLog(program, log)
     assert int(result) == 0, log.decode()
     assert not log.decode().strip("\0 \n"), log.decode()
