@@ -38,7 +38,7 @@ class Select(StrEnum):
 
 RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="a recipe's name, or a path to a YAML file")]
 RecipeNames = Annotated[list[str], typer.Argument(metavar="RECIPE...", help="names, or paths to YAML files")]
-ProfileOption = Annotated[str | None, typer.Option("--profile", help="paper, quick or smoke")]
+ProfileOption = Annotated[str | None, typer.Option("--profile", help="paper, reference, quick or smoke")]
 SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="override a setting")]
 OutOption = Annotated[Path | None, typer.Option("--out", help="folder of runs instead of results/runs")]
 JsonOption = Annotated[bool, typer.Option("--json", help="one JSON object on stdout")]

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from repro import paths
 from repro.errors import UserError, nearest
+from repro.recipe.load import PROFILES
 
 TABLE_FORMATS = ("txt", "md", "csv", "latex", "json")
 FIGURE_FORMATS = ("svg", "png", "pdf")
-PROFILES = ("paper", "quick", "smoke")
 
 
 def print_table(

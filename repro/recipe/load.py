@@ -13,7 +13,7 @@ import yaml
 from repro import paths
 from repro.errors import UserError, nearest
 
-PROFILES = ("paper", "quick", "smoke")
+PROFILES = ("paper", "reference", "quick", "smoke")  # the nearest to the papers first
 SETTINGS = "settings"  # folder of what recipes extend; no recipes themselves
 # Short names of settings that users type often.
 ALIASES = {
@@ -86,6 +86,8 @@ def load(name: str, profile: str = "paper", overrides: Mapping[str, Any] | None 
     path = _find(name)
     raw = _resolve(path)
     profiles = raw.pop("profiles", {})
+    if profile == "reference" and profile not in profiles:
+        raise UserError(f"--profile reference: the project has made no reference runs of {path.stem}; take another profile")
     raw = _merge(raw, profiles.get(profile, {}))
     raw.update(name=path.stem, group=raw.get("group", path.parent.name), profile=profile)
     if raw["group"] not in ("dsp", "gradient-approximation"):

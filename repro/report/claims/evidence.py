@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from repro.recipe.load import PROFILES
 from repro.report import stats
 from repro.report.context import data_label, order
 from repro.report.group import Group, shares_start
@@ -13,7 +14,6 @@ from repro.report.source import Source, experiment, in_group
 from repro.report.table import Measured
 from repro.store import StoredRun
 
-_PROFILES = ("paper", "quick", "smoke")
 Places = list[list[Group]]
 
 
@@ -37,7 +37,7 @@ class Evidence:
 def places(groups: Iterable[Group], needed: Callable[[list[Group]], bool]) -> Places:
     """Groups that may be compared (same network, data, profile, device, K, machine, threads) and hold what is `needed`.
 
-    The nearest to the paper first: profile paper before quick before smoke, then the most seeds.
+    The nearest to the paper first: in the order of PROFILES, then the most seeds.
     """
     sorted_groups: dict[tuple[Any, ...], list[Group]] = {}
     for g in groups:
@@ -48,7 +48,7 @@ def places(groups: Iterable[Group], needed: Callable[[list[Group]], bool]) -> Pl
 
     def rank(members: list[Group]) -> tuple[Any, ...]:
         profile = members[0].profile
-        closeness = _PROFILES.index(profile) if profile in _PROFILES else len(_PROFILES)
+        closeness = PROFILES.index(profile) if profile in PROFILES else len(PROFILES)
         return closeness, -len(members), -sum(len(g.complete) for g in members), order(members[0])
 
     return sorted(found, key=rank)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from repro.recipe.load import PROFILES
 from repro.report.claims.claim import Claim, Finding, Rule, above, at_least, below, not_above
 from repro.report.claims.evidence import Evidence, difference, ratio, where
 from repro.report.context import data_label
@@ -19,7 +20,6 @@ PAPER = "arXiv 1908.05460"
 RUN = "repro run full-{0} {1} --seeds 5"
 MARGIN = 0.5  # points that count as competitive (ours)
 CEILING = 100.0 / 12
-_PROFILES = ("paper", "quick", "smoke")
 
 
 def saves(model: str, gradient: str, rule: Rule, evidence: Evidence) -> list[Finding]:
@@ -144,7 +144,7 @@ def _pick(groups: list[Group], model: str, gradient: str) -> list[Group]:
 
 
 def _closeness(group: Group) -> int:
-    return _PROFILES.index(group.profile) if group.profile in _PROFILES else len(_PROFILES)
+    return PROFILES.index(group.profile) if group.profile in PROFILES else len(PROFILES)
 
 
 def _same_place(a: Group, b: Group) -> bool:
