@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
 from repro.report.group import Group
+from repro.store import StoredRun
 
 
 def current(groups: Iterable[Group]) -> tuple[list[Group], list[str]]:
@@ -40,13 +42,29 @@ def current(groups: Iterable[Group]) -> tuple[list[Group], list[str]]:
     return sorted(chosen, key=lambda g: (g.recipe, g.profile, g.hash)), sorted(stale)
 
 
-def begun(group: Group) -> int:
-    """When the newest seed was begun (ns); 0 where the file system does not say."""
-    times = [0]
+def begun(group: Group) -> tuple[bool, float]:
+    """When the newest seed was begun, to compare groups by: (whether env.json says so, seconds since 1970).
+
+    The times of files stand in only where no seed of the group says it, and lose against any that does: a git checkout
+    gives every file the time of the checkout, so that a clone would show another set than the tree it was made from.
+    """
+    recorded = [time for run in group.runs if (time := _started(run)) is not None]
+    if recorded:
+        return True, max(recorded)
+    times = [0.0]
     for run in group.runs:
         with suppress(OSError):
-            times.append((run.folder.path / "recipe.yaml").stat().st_mtime_ns)
-    return max(times)
+            times.append((run.folder.path / "recipe.yaml").stat().st_mtime)
+    return False, max(times)
+
+
+def _started(run: StoredRun) -> float | None:
+    """`started` of env.json (ISO 8601; UTC where it names no zone) in seconds since 1970; None where it is not there."""
+    try:
+        time = datetime.fromisoformat(str(run.environment.get("started")))
+    except ValueError:
+        return None
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
 def compare_with_recipe(group: Group) -> tuple[str, bool]:

@@ -6,6 +6,7 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -31,22 +32,28 @@ def make_run(
     command: Sequence[str] = ("repro", "run"),
     extra_rows: Sequence[Mapping[str, Any]] = (),
     timeline: Sequence[Sequence[Any]] | None = None,
-    begun: int | None = None,
+    begun: float | None = None,
+    recorded: bool = True,
     **fields: Any,
 ) -> Path:
-    """Write one seed of `recipe`; `fields` replace fields of result.json, `status` "unfinished" writes none."""
+    """Write one seed of `recipe`; `fields` replace fields of result.json, `status` "unfinished" writes none.
+
+    `begun`: seconds since 1970, in env.json, or (not `recorded`) as the time of recipe.yaml alone.
+    """
     loaded = load(recipe, profile, dict(settings or {}))
     folder = root / loaded.name / number / f"seed-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "recipe.yaml").write_text(yaml.safe_dump(loaded.model_dump(mode="json"), sort_keys=False))
-    if begun is not None:
-        os.utime(folder / "recipe.yaml", (begun, begun))
-    environment = {
+    environment: dict[str, Any] = {
         "processor": MACHINE,
         "torch": "2.9.0",
         "git": {"commit": "c0ffee", "dirty": False},
         "command": [*command],
     }
+    if begun is not None and recorded:
+        environment["started"] = datetime.fromtimestamp(begun, UTC).isoformat(timespec="seconds")
+    elif begun is not None:
+        os.utime(folder / "recipe.yaml", (begun, begun))
     (folder / "env.json").write_text(json.dumps(environment))
     rows: list[Mapping[str, Any]] = [{"kind": "step", "step": i, "loss": 2.0 / (i + 1)} for i in range(steps)]
     rows += [{"kind": "epoch", "epoch": e, **row} for e, row in enumerate(epochs, start=1)]

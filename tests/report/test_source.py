@@ -1,8 +1,12 @@
 """Which seeds enter a mean, and which are named as missing, failed, stale or unreadable."""
 
 import json
+import os
 import shutil
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from repro.report import formats, tables
 from repro.report.source import Source
@@ -94,6 +98,33 @@ def test_newer_settings_without_a_finished_seed_do_not_hide_the_finished_ones(tm
     assert accuracy(table).n == 1
     assert "no seed is complete yet" in table.problems[0]
     assert "a newer set of runs (bbbbbbbbbbbb) is not complete yet" in str(table.rows[0]["note"])
+
+
+def two_sets(root: Path, first: dict[str, Any], second: dict[str, Any]) -> None:
+    make_run(root, NAME, 0, epochs=training(3, best=80), number="a" * 12, settings={"optimizer.lr": 0.05}, **first)
+    make_run(root, NAME, 0, epochs=training(3, best=90), number="b" * 12, **second)
+
+
+def test_a_clone_shows_the_same_set_as_the_tree_it_was_made_from(tmp_path: Path) -> None:
+    """The newest by its own record, whatever times a checkout gives to the files."""
+    two_sets(tmp_path, {"begun": 2000}, {"begun": 1000})
+    for first, second in ((1, 9), (9, 1)):
+        for letter, time in (("a", first), ("b", second)):
+            for file in (tmp_path / NAME / (letter * 12)).rglob("*"):
+                os.utime(file, (time, time))
+        assert "bbbbbbbbbbbb): stale, left out" in tables.build("accuracy", tmp_path).problems[0]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"begun": 1000}, {"begun": 9000, "recorded": False}),  # a record beats the time of a file
+        ({"begun": 9000, "recorded": False}, {"begun": 1000, "recorded": False}),  # files alone: the newer one
+    ],
+)
+def test_times_of_files_count_only_without_a_record(tmp_path: Path, first: dict[str, Any], second: dict[str, Any]) -> None:
+    two_sets(tmp_path, first, second)
+    assert "bbbbbbbbbbbb): stale, left out" in tables.build("accuracy", tmp_path).problems[0]
 
 
 def test_a_default_that_has_changed_since_is_flagged(tmp_path: Path) -> None:
