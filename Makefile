@@ -25,5 +25,24 @@ figures: ## draw all figures that the stored runs allow into results/figures
 bench: ## measure the engine's speed (a quiet machine, please)
 	$(BIN)/repro bench engine
 
-.PHONY: help setup test check figures bench
+# What `make results` runs: the comparisons that the claims need, at a size for two cores (profile reference).
+ACCURACY := bp-resnet98 gpipe-resnet98 dni-resnet98 fr-resnet98 ddg-resnet98 \
+	dsp-resnet98 dsp-resnet98-s630 dsp-resnet98-s1470
+GRADIENT_GAP := $(addprefix gradient-gap-,fr-resnet98 dsp-resnet98 dsp-resnet98-s630 dsp-resnet98-s1470 \
+	dsp-resnet98-sgd dsp-resnet98-s1470-sgd)
+SPEED := $(addsuffix -resnet98-k2,bp gpipe fr ddg dsp)
+STRAGGLERS := $(addprefix straggler-,bp-resnet98 fr-resnet98 dsp-resnet98 dsp-resnet98-s630 dsp-resnet98-s1470)
+APPROXIMATION := full-resnet20 zero-resnet20-s1 random-resnet20-s1 top1-resnet20-s1 top1-resnet20-s1-paper \
+	sampled-resnet20-s1 full-resnet14 full-cnn2 zero-cnn2 random-cnn2 top1-cnn2 top1-cnn2-paper sampled-cnn2
+REFERENCE := --profile reference --seeds 5 --out results/reference
+
+results: ## make the reference runs again (an hour or two on a quiet machine; goes on where it was cut off)
+	$(BIN)/repro run $(ACCURACY) $(REFERENCE)
+	$(BIN)/repro run $(GRADIENT_GAP) $(REFERENCE)
+	$(BIN)/repro run $(APPROXIMATION) $(REFERENCE)
+	$(BIN)/repro run $(SPEED) $(REFERENCE)
+	$(BIN)/repro run $(STRAGGLERS) $(REFERENCE)
+	$(BIN)/repro run bias-resnet20 $(REFERENCE)
+
+.PHONY: help setup test check figures bench results
 .DEFAULT_GOAL := help

@@ -66,13 +66,15 @@ def check_writable(out: Path) -> None:
 def run_all(
     plans: Sequence[Plan], seeds: Sequence[int], out: Path, progress: Progress, *, fail_fast: bool, fresh: bool
 ) -> list[Outcome]:
-    """Run every seed of every plan; a seed that another process holds is waited for after the others.
+    """Run every plan under the first seed, then the next: what is compared by seed runs close together in time.
+
+    A seed that another process holds is waited for after the others.
 
     Raises KeyboardInterrupt or Terminated after leaving a resumable state.
     """
     outcomes: list[Outcome] = []
     later: list[tuple[Plan, int]] = []
-    for blocking, jobs in ((False, [(plan, seed) for plan in plans for seed in seeds]), (True, later)):
+    for blocking, jobs in ((False, [(plan, seed) for seed in seeds for plan in plans]), (True, later)):
         for plan, seed in jobs:
             folder = RunFolder(paths.seed_folder(out, plan.recipe.name, plan.hash, seed))
             if folder.finished() and not fresh:

@@ -126,6 +126,7 @@ class Recipe(Spec):
     epochs: PositiveInt = 1
     max_steps: PositiveInt | None = None
     evaluate_every: PositiveInt = 1  # epochs
+    memory_format: Literal["contiguous", "channels_last"] = "contiguous"  # of images, maps and filters
     norm_statistics: Literal["recompute", "forward", "both"] = "recompute"
     deterministic: bool = True
     gradient: GradientSpec = GradientSpec()

@@ -66,13 +66,13 @@ def test_loads_in_every_profile(name: str, profile: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_profile_reference_is_there_or_refused(name: str) -> None:
-    try:
-        recipe = load(name, "reference")
-    except UserError as error:
-        assert "no reference runs" in str(error)
-    else:
-        assert recipe.data.name == "fashion-mnist"
-        assert recipe.blocks == (2 if recipe.experiment == "straggler" else CATALOGUE[name].blocks)
+    if "vgg19" in name or "resnext29" in name or "imagenet" in name:
+        with pytest.raises(UserError, match="no reference runs"):
+            load(name, "reference")
+        return
+    recipe = load(name, "reference")
+    assert recipe.data.name == "fashion-mnist"
+    assert recipe.blocks == (2 if recipe.experiment == "straggler" else CATALOGUE[name].blocks)
 
 
 @pytest.mark.parametrize("path", FOR_TESTS, ids=lambda path: path.stem)
