@@ -172,15 +172,19 @@ def diff(a: str, b: str, out: OutOption = None) -> None:
 
 @app.command()
 def report(
-    out: Annotated[Path, typer.Option("--out", help="the HTML file to write")] = Path("results/report.html"),
+    out: Annotated[Path | None, typer.Option("--out", help="the HTML file to write (default results/report.html)")] = None,
     runs: Annotated[Path | None, typer.Option(help="folder of runs instead of results/runs")] = None,
     profile: ProfileOption = None,
     reference: Annotated[bool, typer.Option(help="show the committed reference runs")] = False,
+    readme: Annotated[Path | None, typer.Option(help="refresh this file's generated blocks instead of a page")] = None,
 ) -> None:
-    """One self-contained HTML page: tables, figures, environment, commands."""
-    from repro.commands.reports import write_page
+    """One self-contained HTML page: tables, figures, environment, commands; or the generated blocks of a README."""
+    from repro.commands.reports import refresh_readme, write_page
 
-    write_page(out, runs, profile, reference)
+    if readme is not None:
+        refresh_readme(readme)
+    if readme is None or out is not None:
+        write_page(out or Path("results/report.html"), runs, profile, reference)
 
 
 @app.command()

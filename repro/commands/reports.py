@@ -83,6 +83,14 @@ def write_page(out: Path, runs: Path | None, profile: str | None, reference: boo
         print(f"repro: {note}", file=sys.stderr)
 
 
+def refresh_readme(readme: Path) -> None:
+    """Rewrite the generated blocks; the files that have changed go to stdout."""
+    from repro.report.readme import refresh
+
+    for path in refresh(readme):
+        print(path)
+
+
 def _one_of(option: str, value: str, allowed: Sequence[str]) -> None:
     if value not in allowed:
         raise UserError(f"{option} {value!r} is unknown.{nearest(value, allowed)} Allowed: {', '.join(allowed)}")

@@ -47,6 +47,31 @@ def anchors(quantity: str, methods: set[str]) -> list[str]:
     return lines
 
 
+def stated(quantity: str, group: Group) -> str:
+    """What the group's own paper states of its method: for this network if it does, else in general."""
+    method = _estimator(group) if group.settings.get("group") == "gradient-approximation" else key(group)
+    known = [
+        e
+        for e in _read(paths.published())["headlines"]
+        if (e["paper"], e["quantity"], e["method"]) == (group.settings.get("group", "dsp"), quantity, method)
+    ]
+    own = [e for e in known if e.get("model") == group.model] or [e for e in known if "model" not in e]
+    return "; ".join(_stated(e) for e in own) or UNKNOWN
+
+
+def _stated(entry: dict[str, Any]) -> str:
+    if "value" not in entry:
+        return str(entry["text"])
+    value = entry["value"]
+    words = " to ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return f"{words} {entry['unit']} ({entry['where']})"
+
+
+def _estimator(group: Group) -> str:
+    gradient = group.settings.get("gradient") or {}
+    return str(gradient.get("estimator", "full"))
+
+
 def claimed(claim: str) -> str:
     """What the paper states for a claim, with its place, or "not published here"."""
     words = [f"{e['text']} [{e['where']}]" for e in _read(paths.published())["headlines"] if claim in e.get("claims", ())]

@@ -51,17 +51,20 @@ class Found:
 
 @dataclass
 class Source:
-    """Stored runs under `root`; `profile` None takes every profile; `reference` reads the reference runs only."""
+    """Stored runs under `root`; `profile` None takes every profile.
+
+    `reference` reads the reference runs only; without `fallback` they do not stand in where the user has none.
+    """
 
     root: Path
     profile: str | None = None
     reference: bool = False
+    fallback: bool = True
     _read: dict[Path, tuple[list[StoredRun], list[tuple[str, str, int]]]] = field(default_factory=dict, repr=False)
 
     def find(self, wanted: Wanted) -> Found:
         """Groups of the runs that are `wanted`; the reference runs where the user has not one of them."""
-        roots = [paths.reference()] if self.reference else [self.root, paths.reference()]
-        for root in roots:
+        for root in [*([] if self.reference else [self.root]), *self._project()]:
             runs, unreadable = self._runs(root)
             kept = [r for r in runs if self._asked(r) and wanted(r)]
             if kept:
@@ -78,12 +81,16 @@ class Source:
     def bench(self, name: str) -> tuple[dict[str, Any] | None, bool]:
         """The stored rows of `repro bench <name>` (None: not run), and whether they are the reference's."""
         own = [] if self.reference else [self.root, self.root.parent, Path("results")]
-        for root in [*own, paths.reference()]:
+        for root in [*own, *self._project()]:
             with suppress(OSError, ValueError):
                 found = json.loads((paths.bench(root) / f"{name}.json").read_text(encoding="utf-8"))
                 if isinstance(found, dict) and isinstance(found.get("rows"), list):
                     return found, root == paths.reference()
         return None, self.reference
+
+    def _project(self) -> list[Path]:
+        """The reference runs' folder, where they may be read."""
+        return [paths.reference()] if self.reference or self.fallback else []
 
     def _asked(self, run: StoredRun) -> bool:
         return self.profile is None or run.recipe.get("profile") == self.profile

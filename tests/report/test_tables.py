@@ -13,6 +13,7 @@ from repro.report.table import Measured, Table
 from repro.store import to_json
 from tests.conftest import ROOT
 from tests.report.factory import make_run, training
+from tests.report.reference_set import write_reference
 
 
 def row(table: Table, column: str, value: Any) -> dict[str, Any]:
@@ -156,6 +157,31 @@ def test_kernels_and_bias_show_stored_rows(tmp_path: Path) -> None:
     make_run(tmp_path / "runs", "bias-resnet20", 0, steps=0, bias=rows)
     text = formats.render(tables.build("bias", tmp_path / "runs"), "txt")
     assert "0.800 [0.700, 0.900] (1/1)" in text
+
+
+def test_the_project_s_benchmarks_stand_in_and_the_caption_says_so(tmp_path: Path, reference: Path) -> None:
+    write_reference(reference, seeds=1)
+    runs = tmp_path / "results" / "runs"
+    for name, words in (("kernels", "4.00 [3.92, 4.08] (11/11)"), ("engine", "1.70 [1.67, 1.73] (5/5)")):
+        text = formats.render(tables.build(name, runs), "txt")
+        assert words in text
+        assert f"results/reference/bench/{name}.json" in text
+        own = tmp_path / "results" / "bench" / f"{name}.json"
+        own.parent.mkdir(exist_ok=True, parents=True)
+        own.write_text((reference / "bench" / f"{name}.json").read_text())
+        assert "results/reference" not in formats.render(tables.build(name, runs), "txt")
+        assert "results/reference" in formats.render(tables.build(name, runs, reference=True), "txt")
+    table = tables.build("peers", runs)
+    assert table.problems == ["No stored benchmark 'peers' found. Make it with: repro bench peers"]
+
+
+def test_a_crowded_benchmark_states_no_speed_up(tmp_path: Path) -> None:
+    (tmp_path / "bench").mkdir()
+    rows = [{"method": "BP", "blocks": 3, "model": "m", "oversubscribed": True, "speedup_over_bp": 1.0, "bound": 1.0}]
+    (tmp_path / "bench" / "engine.json").write_text(to_json({"rows": rows}))
+    found = tables.build("engine", tmp_path).rows[0]
+    assert found.get("speedup_over_bp") is None
+    assert "more blocks than devices" in found["note"]
 
 
 def test_schedules_state_their_realised_fraction(tmp_path: Path) -> None:

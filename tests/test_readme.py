@@ -1,0 +1,42 @@
+"""README.md holds what the committed reference runs say now."""
+
+import re
+
+import matplotlib
+import pytest
+
+from repro import paths
+from repro.report import readme
+from tests.conftest import ROOT
+
+README = ROOT / "README.md"
+STALE = f"is not what results/reference says; refresh it with: {readme.COMMAND}"
+
+
+@pytest.fixture(autouse=True)
+def _in_the_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paths, "reference", lambda: ROOT / "results" / "reference")
+
+
+def test_the_generated_blocks_are_fresh() -> None:
+    words = README.read_text(encoding="utf-8")
+    assert {m.group(1) for m in readme.BLOCK.finditer(words)} == {"headline", "figure", "claims"}
+    assert readme.fresh(words) == words, f"README.md {STALE}"
+
+
+def test_the_figure_is_fresh() -> None:
+    """Its numbers always; its bytes where the same matplotlib draws it."""
+    drawn, path = readme.drawing(), ROOT / readme.FIGURE
+    if drawn is None:
+        assert not path.exists(), f"{path} {STALE}"
+        pytest.skip("there are no reference runs yet")
+    stored = path.read_bytes() if path.is_file() else b""
+    assert readme.digest().encode() in stored, f"{path} {STALE}"
+    if f"matplotlib {matplotlib.__version__}".encode() in stored:
+        assert drawn == stored, f"{path} {STALE}"
+
+
+def test_the_figure_is_embedded_and_nothing_else_is_missing() -> None:
+    words = README.read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)#]+)\)", words)
+    assert all((ROOT / link).exists() for link in links), links
