@@ -41,8 +41,14 @@ results: ## make the reference runs again (an hour or two on a quiet machine; go
 	$(BIN)/repro run $(GRADIENT_GAP) $(REFERENCE)
 	$(BIN)/repro run $(APPROXIMATION) $(REFERENCE)
 	$(BIN)/repro run $(SPEED) $(REFERENCE)
+	$(BIN)/repro run fr-resnet98-free fr-resnet98-barrier --set blocks=2 $(REFERENCE)
 	$(BIN)/repro run $(STRAGGLERS) $(REFERENCE)
 	$(BIN)/repro run bias-resnet20 $(REFERENCE)
+	$(MAKE) $(patsubst %,results/reference/bench/%.json,kernels engine)
+
+results/reference/bench/%.json:
+	$(BIN)/repro bench $*
+	@mkdir -p $(@D) && cp results/bench/$*.json $@
 
 .PHONY: help setup test check figures bench results
 .DEFAULT_GOAL := help
