@@ -34,15 +34,22 @@ SPEED := $(addsuffix -resnet98-k2,bp gpipe fr ddg dsp)
 STRAGGLERS := $(addprefix straggler-,bp-resnet98 fr-resnet98 dsp-resnet98 dsp-resnet98-s630 dsp-resnet98-s1470)
 APPROXIMATION := full-resnet20 zero-resnet20-s1 random-resnet20-s1 top1-resnet20-s1 top1-resnet20-s1-paper \
 	sampled-resnet20-s1 full-resnet14 full-cnn2 zero-cnn2 random-cnn2 top1-cnn2 top1-cnn2-paper sampled-cnn2
+SHORT := --set epochs=3 --set optimizer.milestones=[]  # enough for a time per batch
 REFERENCE := --profile reference --seeds 5 --out results/reference
 
 results: ## make the reference runs again (an hour or two on a quiet machine; goes on where it was cut off)
 	$(BIN)/repro run $(ACCURACY) $(REFERENCE)
 	$(BIN)/repro run $(GRADIENT_GAP) $(REFERENCE)
 	$(BIN)/repro run $(APPROXIMATION) $(REFERENCE)
-	$(BIN)/repro run $(SPEED) $(REFERENCE)
+	$(BIN)/repro run $(SPEED) $(SHORT) $(REFERENCE)
+	$(BIN)/repro run fr-resnet98-free fr-resnet98-barrier --set blocks=2 $(SHORT) $(REFERENCE)
 	$(BIN)/repro run $(STRAGGLERS) $(REFERENCE)
 	$(BIN)/repro run bias-resnet20 $(REFERENCE)
+	$(MAKE) $(patsubst %,results/reference/bench/%.json,kernels engine)
+
+results/reference/bench/%.json:
+	$(BIN)/repro bench $*
+	@mkdir -p $(@D) && cp results/bench/$*.json $@
 
 .PHONY: help setup test check figures bench results
 .DEFAULT_GOAL := help

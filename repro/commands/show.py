@@ -96,10 +96,19 @@ def predicted_seconds(recipe: Recipe, out: Path) -> float | None:
 
 
 def schedule_drawing(recipe: Recipe) -> str:
-    """The gradient schedule (layer x batch) of a gradient-approximation recipe, with its realised fractions."""
-    if recipe.group != "gradient-approximation" or recipe.gradient.estimator == "full":
-        return ""
-    from repro.pipeline.approximation import drawing
-    from repro.pipeline.plan import make_plan
+    """The gradient schedule (layer x batch) where filter gradients are approximated, with its realised fractions.
 
+    Its columns are batches, so that it needs the size of the data set; nothing is fetched for it.
+    """
+    if recipe.gradient.estimator == "full" and isinstance(recipe.gradient.schedule, str):
+        return ""
+    from repro import data
+    from repro.errors import MissingError
+    from repro.pipeline.approximation import drawing
+    from repro.pipeline.plan import data_root, make_plan
+
+    try:
+        data.load(recipe.data, data_root(recipe), 0)
+    except MissingError as error:
+        return f"# the schedule is drawn where the data are: {error}"
     return drawing(make_plan(recipe, "cpu", measure=False))

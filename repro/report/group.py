@@ -116,16 +116,22 @@ class Group:
         return replace(self, marks=(*self.marks, mark))
 
     def problems(self) -> list[str]:
-        """One line for each seed that is not complete."""
-        name = f"{self.recipe} ({self.profile}, {self.hash})"
-        lines = {seed: f"{name}: seed {seed} was asked for and never started" for seed in self.started}
-        lines.update({seed: f"{name}: seed {seed} is unreadable (recipe.yaml or env.json)" for seed in self.unreadable})
+        """One line for each way in which seeds are not complete, with the seeds that ended so."""
+        reasons = dict.fromkeys(self.started, "asked for and never started")
+        reasons.update(dict.fromkeys(self.unreadable, "unreadable (recipe.yaml or env.json)"))
         for run in self.runs:
-            lines.pop(run.seed, None)
+            reasons.pop(run.seed, None)
             if run.status != COMPLETE:
-                reason = run.note or str((run.result or {}).get("error") or "")
-                lines[run.seed] = f"{name}: seed {run.seed} {run.status}" + (f": {reason.splitlines()[0]}" if reason else "")
-        return [lines[seed] for seed in sorted(lines)]
+                words = run.note or str((run.result or {}).get("error") or "")
+                reasons[run.seed] = run.status + (f": {words.splitlines()[0]}" if words else "")
+        seeds: dict[str, list[int]] = {}
+        for seed in sorted(reasons):
+            seeds.setdefault(reasons[seed], []).append(seed)
+        name = f"{self.recipe} ({self.profile}, {self.hash})"
+        return [
+            f"{name}: seed{'s' if len(found) > 1 else ''} {', '.join(map(str, found))} {reason}"
+            for reason, found in seeds.items()
+        ]
 
     def split(self) -> list[Group]:
         """One group per (machine, threads), so that times are never mixed; unfinished seeds stay with the first."""

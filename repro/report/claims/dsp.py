@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from repro.report.bound import bound
@@ -17,7 +17,6 @@ from repro.report.tables.straggler import slowdown
 from repro.store import StoredRun
 
 PAPER = "arXiv 1909.02625"
-SHORT, LONG = "DSP(1,1,0;4,2,0)", "DSP(5,5,0;14,7,0)"
 MARGIN = 0.5  # points of accuracy that count as "not below" (ours)
 _EARLY = 20  # recorded steps averaged at either end of a trend
 
@@ -130,23 +129,32 @@ def memory_as_formula(evidence: Evidence) -> Sequence[Finding]:
 def queues_trade(evidence: Evidence) -> Sequence[Finding]:
     """D7: the longest queues against the shortest: less slow-down, and a larger gradient difference."""
     findings = []
-
-    def both(groups: list[Group]) -> bool:
-        return bool(labelled(groups, LONG) and labelled(groups, SHORT))
-
-    for groups in places(evidence.of("straggler"), both)[:1]:
-        long, short = labelled(groups, LONG), labelled(groups, SHORT)
-        assert long is not None
-        assert short is not None
+    for groups in places(evidence.of("straggler"), lambda groups: _ends(groups) is not None)[:1]:
+        short, long = _ends(groups) or (groups[0], groups[0])
         value = difference(long, short, slowdown)
-        findings.append(Finding(f"slow-down, {LONG} - {SHORT}", where(long), value, "points", below(0.0)))
-    for groups in places(evidence.of("gradient-gap"), both)[:1]:
-        long, short = labelled(groups, LONG), labelled(groups, SHORT)
-        assert long is not None
-        assert short is not None
+        findings.append(Finding(f"slow-down, {long.label} - {short.label}", where(long), value, "points", below(0.0)))
+    for groups in places(evidence.of("gradient-gap"), lambda groups: _ends(groups) is not None)[:1]:
+        short, long = _ends(groups) or (groups[0], groups[0])
         value = ratio(long, short, _end(_mean_gap, 100))
-        findings.append(Finding(f"gradient difference, {LONG} / {SHORT}", where(long), value, "x", above(1.0)))
+        what = f"gradient difference, {long.label} / {short.label}, {_optimizer(long)}"
+        findings.append(Finding(what, where(long), value, "x", above(1.0)))
     return findings
+
+
+def _ends(groups: list[Group]) -> tuple[Group, Group] | None:
+    """DSP with the shortest and with the longest queues under momentum SGD; None where there are not two lengths."""
+    settings = sorted((_queue_length(g.settings), i) for i, g in enumerate(groups) if g in having(groups, "dsp"))
+    settings = [(length, i) for length, i in settings if _optimizer(groups[i]) == "momentum SGD"]
+    if len(settings) < 2 or settings[0][0] == settings[-1][0]:
+        return None
+    return groups[settings[0][1]], groups[settings[-1][1]]
+
+
+def _queue_length(recipe: Mapping[str, Any]) -> int:
+    """m_0: batches between the forward and the update of the first block."""
+    from repro.methods import parse_method
+
+    return parse_method(recipe.get("method")).schedule(int(recipe.get("blocks", 1)), 1, {}).staleness[0]
 
 
 def _exact(value: Measured) -> Measured:
@@ -173,9 +181,7 @@ def _norm(row: dict[str, Any]) -> float | None:
 
 def _recorded(run: StoredRun, read: Callable[[dict[str, Any]], float | None], last: int | None) -> list[float]:
     """Values by step; the first steps, in which the queues fill and nothing is stale yet, are left out."""
-    from repro.methods import parse_method
-
-    skip = parse_method(run.recipe.get("method")).schedule(int(run.recipe.get("blocks", 1)), 1, {}).staleness[0]
+    skip = _queue_length(run.recipe)
     rows = sorted((r for r in run.metrics() if r.get("kind") == "gap"), key=lambda r: int(r["step"]))
     kept = [r for r in rows if r["step"] > skip and (last is None or r["step"] < last)]
     return [v for r in kept if (v := read(r)) is not None]
