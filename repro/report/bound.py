@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from statistics import median
 from typing import Any
@@ -11,6 +12,7 @@ from repro.report.group import Group
 from repro.store import StoredRun
 
 BATCHES = 80  # simulated; the steady state of every setting in use is reached well before
+MOST_DELAYED = 400  # simulated under random delays, which have no steady state
 _WORK = ("F", "R", "B", "U", "M")
 
 
@@ -26,22 +28,59 @@ def slowest_block(run: StoredRun) -> float | None:
     return max(busy) if busy else None
 
 
-def simulated_seconds(run: StoredRun) -> float | None:
+def simulated_seconds(run: StoredRun, method: Mapping[str, Any] | None = None) -> float | None:
     """Seconds per batch of the run's schedule if its blocks computed as measured and messages cost nothing.
+
+    `method`: of another method's schedule on the same compute times.
+    """
+    found = _model(run, BATCHES, method)
+    if found is None:
+        return None
+    from repro.schedule import simulate
+
+    return simulate(*found).period()
+
+
+def simulated_slowdown(run: StoredRun) -> float | None:
+    """Percent that the run's own random delays cost if every block had a device of its own and messages cost nothing."""
+    found = _model(run, min(MOST_DELAYED, int((run.result or {}).get("num_steps") or BATCHES)))
+    if found is None:
+        return None
+    from repro.schedule import simulate
+    from repro.seeding import derive
+
+    schedule, duration = found
+    spec, busy = run.recipe.get("straggler") or {}, busy_per_block(run)
+    seen: set[tuple[int, int]] = set()
+
+    def delayed(block: int, action: Any) -> float:
+        """As pipeline/straggler.py: a sleep before the batch's first action, or none."""
+        key = (block, action.batch)
+        chosen = derive(run.seed, "straggler", *key) < float(spec.get("probability", 0.0)) * 2**63
+        sleep = float(spec.get("delay", 0.0)) * busy[block] if chosen and key not in seen else 0.0
+        seen.add(key)
+        return sleep + duration(block, action)
+
+    return 100.0 * (simulate(schedule, delayed).end / simulate(schedule, duration).end - 1.0)
+
+
+def _model(
+    run: StoredRun, num_batches: int, other: Mapping[str, Any] | None = None
+) -> tuple[Any, Callable[[int, Any], float]] | None:
+    """A schedule, and how long each action takes; None where the run has no compute times.
 
     A block's compute time per batch is divided among forward, recompute and backward as its recorded timeline shows,
     or as 1 : 1 : 2 without one.
     """
     from repro.methods import parse_method
-    from repro.schedule import simulate
 
     busy = busy_per_block(run)
     blocks = len(busy)
     if not blocks or min(busy) <= 0:
         return None
     try:
-        method = parse_method(run.recipe.get("method"))
-        schedule = method.schedule(blocks, BATCHES, {})
+        method = parse_method(other or run.recipe.get("method"))
+        schedule = method.schedule(blocks, num_batches, {})
         micro = max(1, method.micro_batches(int(run.recipe.get("data", {}).get("batch_size", 1))))
     except (ValueError, TypeError, AttributeError):
         return None
@@ -53,7 +92,7 @@ def simulated_seconds(run: StoredRun) -> float | None:
         parts = 1 if kind in ("U", "M") else micro
         return busy[block] * costs[block].get(kind, 0.0) / parts
 
-    return simulate(schedule, duration).period()
+    return schedule, duration
 
 
 def bound(group: Group, base: Group | None) -> float | None:

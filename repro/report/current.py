@@ -1,7 +1,7 @@
 """Which set of seeds stands for a recipe where its settings have changed between runs.
 
-Seeds are grouped by (recipe, hash, profile). Of several hashes of one recipe with the same profile, device and data
-set, the one begun last that has a complete seed is shown; the others are named as stale and enter no number. A set
+Seeds are grouped by (recipe, hash, profile). Of several hashes of one recipe with the same profile, device, data set
+and K, the one begun last that has a complete seed is shown; the others are named as stale and enter no number. A set
 that was made under other settings than the recipe has today is named too, unless its command changed them by --set.
 """
 
@@ -98,7 +98,7 @@ def _bucket(group: Group, groups: list[Group]) -> tuple[str, ...]:
         known = {g.device for g in groups if (g.recipe, g.profile, g.data) == (group.recipe, group.profile, group.data)}
         known.discard("")
         device = known.pop() if len(known) == 1 else ""
-    return group.recipe, group.profile, device, group.data
+    return group.recipe, group.profile, device, group.data, str(group.blocks)
 
 
 @lru_cache(maxsize=512)

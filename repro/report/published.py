@@ -35,16 +35,22 @@ def anchors(quantity: str, methods: set[str]) -> list[str]:
     for entry in found["headlines"]:
         if entry["quantity"] == quantity and entry["method"] in methods:
             lines.append(f"Published ({entry['paper']}, {entry['where']}): {entry['text']}.")
+    parts = _cells(quantity, methods)
+    if parts:
+        lines.append("Nearest published anchors, other networks: " + "; ".join(parts) + ".")
+    return lines
+
+
+def _cells(quantity: str, methods: set[str]) -> list[str]:
+    """The printed cells that have one of `methods` besides BP, in words."""
     parts = []
-    for cell in found["cells"]:
+    for cell in _read(paths.published())["cells"]:
         known = {m: v for m, v in cell["values"].items() if m in methods}
         if cell["quantity"] == quantity and set(known) - {"bp"}:
             where = cell["model"] + (f", K = {cell['blocks']}" if "blocks" in cell else "")
             numbers = ", ".join(f"{m.upper()} {_value(v)}" for m, v in known.items())
             parts.append(f"{where}: {numbers} ({cell['printed']})")
-    if parts:
-        lines.append("Nearest published anchors, other networks: " + "; ".join(parts) + ".")
-    return lines
+    return parts
 
 
 def stated(quantity: str, group: Group) -> str:
@@ -72,10 +78,16 @@ def _estimator(group: Group) -> str:
     return str(gradient.get("estimator", "full"))
 
 
-def claimed(claim: str) -> str:
-    """What the paper states for a claim, with its place, or "not published here"."""
+def claimed(claim: str, anchor: tuple[str, str] | None = None) -> str:
+    """What the paper states for a claim, with its place, or "not published here".
+
+    `anchor` = (quantity, method): then the nearest numbers of other networks stand behind it.
+    """
     words = [f"{e['text']} [{e['where']}]" for e in _read(paths.published())["headlines"] if claim in e.get("claims", ())]
-    return "; ".join(words) or UNKNOWN
+    if words or anchor is None:
+        return "; ".join(words) or UNKNOWN
+    quantity, method = anchor
+    return "; ".join([UNKNOWN, *(f"elsewhere {cell}" for cell in _cells(quantity, {"bp", method}))])
 
 
 def about(recipe: Any) -> list[str]:

@@ -30,7 +30,8 @@ class Finding:
     """One measured part of a claim: what was compared, where, the number, its unit, and the rule it must meet.
 
     `untestable`: a reason why this machine cannot say. `holds` overrides the rule where the verdict needs more than
-    one number (a family of comparisons); `words` is added to the note.
+    one number (a family of comparisons); `words` is added to the note; `command`, where it is not the whole claim's,
+    makes the runs of this part.
     """
 
     what: str
@@ -41,6 +42,7 @@ class Finding:
     untestable: str = ""
     holds: bool | None = None
     words: str = ""
+    command: str = ""
 
     @property
     def verdict(self) -> str:
@@ -64,7 +66,11 @@ class Finding:
 
 @dataclass(frozen=True)
 class Claim:
-    """A published statement and how it is tested; `command` makes the runs that it needs."""
+    """A published statement and how it is tested.
+
+    `command` makes the runs that it needs, at a size for a laptop. `anchor`: (quantity, method) of the nearest published
+    numbers, shown where the paper itself has none.
+    """
 
     name: str
     statement: str
@@ -72,22 +78,23 @@ class Claim:
     statistic: str
     command: str
     measure: Callable[[Evidence], Sequence[Finding]]
+    anchor: tuple[str, str] | None = None
 
 
 def above(limit: float) -> Rule:
     """The whole interval lies above `limit`."""
-    return Rule(f"interval above {limit:g}", lambda e: e.low is not None and e.low > limit, limit)
+    return Rule(f"interval above {limit:.4g}", lambda e: e.low is not None and e.low > limit, limit)
 
 
 def below(limit: float) -> Rule:
     """The whole interval lies below `limit`."""
-    return Rule(f"interval below {limit:g}", lambda e: e.high is not None and e.high < limit, limit)
+    return Rule(f"interval below {limit:.4g}", lambda e: e.high is not None and e.high < limit, limit)
 
 
 def within(low: float, high: float) -> Rule:
     """The whole interval lies between the limits."""
     return Rule(
-        f"interval within {low:g} to {high:g}",
+        f"interval within {low:.4g} to {high:.4g}",
         lambda e: e.low is not None and e.high is not None and low <= e.low and e.high <= high,
     )
 
@@ -95,12 +102,12 @@ def within(low: float, high: float) -> Rule:
 def at_least(value: float, zero: float) -> Rule:
     """The interval lies above `zero` (no effect) and the mean reaches the published `value`."""
     return Rule(
-        f"interval above {zero:g} and mean at least {value:g}",
+        f"interval above {zero:.4g} and mean at least {value:.4g}",
         lambda e: e.low is not None and e.low > zero and e.mean >= value,
         value,
     )
 
 
-def not_above(limit: float) -> Rule:
-    """The interval does not lie above `limit`."""
-    return Rule(f"interval not above {limit:.3g}", lambda e: e.low is not None and e.low <= limit)
+def missing(what: str, rule: Rule, command: str, words: str = "") -> Finding:
+    """A part of a claim for which there is no run."""
+    return Finding(what, "", Measured(None, 0), "", rule, words=words, command=command)

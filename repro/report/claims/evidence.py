@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from repro.report.table import Measured
 from repro.store import StoredRun
 
 Places = list[list[Group]]
+_SAME = ("model", "profile", "device", "blocks", "machine", "threads", "length")
 
 
 @dataclass
@@ -35,28 +36,35 @@ class Evidence:
 
 
 def places(groups: Iterable[Group], needed: Callable[[list[Group]], bool]) -> Places:
-    """Groups that may be compared (same network, data, profile, device, K, machine, threads) and hold what is `needed`.
+    """Groups that may be compared (the same in all of `_SAME`, data and delays) and hold what is `needed`.
 
-    The nearest to the paper first: in the order of PROFILES, then the most seeds.
+    Those with enough seeds for a verdict first, then the nearest to the paper: in the order of PROFILES, then the
+    longest training, then the most methods.
     """
     sorted_groups: dict[tuple[Any, ...], list[Group]] = {}
     for g in groups:
         if g.complete:
-            key = (g.model, data_label(g), g.profile, g.device, g.blocks, g.machine, g.threads)
+            key = (data_label(g), repr(g.settings.get("straggler")), *(getattr(g, name) for name in _SAME))
             sorted_groups.setdefault(key, []).append(g)
     found = [members for members in sorted_groups.values() if needed(members)]
 
     def rank(members: list[Group]) -> tuple[Any, ...]:
-        profile = members[0].profile
-        closeness = PROFILES.index(profile) if profile in PROFILES else len(PROFILES)
-        return closeness, -len(members), -sum(len(g.complete) for g in members), order(members[0])
+        ready = needed([g for g in members if len(g.complete) > 1])
+        steps = max(int(g.fact("num_steps", 0)) for g in members)
+        return not ready, closeness(members[0]), -steps, -len(members), order(members[0])
 
     return sorted(found, key=rank)
 
 
+def closeness(group: Group) -> int:
+    """0 for the papers' own profile, more the farther from it."""
+    return PROFILES.index(group.profile) if group.profile in PROFILES else len(PROFILES)
+
+
 def where(group: Group) -> str:
-    """The place of a group in words."""
-    return f"{group.model}, {data_label(group)}, K = {group.blocks}, {group.profile}, {group.device}"
+    """The place of a group in words, with what a reader must know of its runs."""
+    place = f"{group.model}, {data_label(group)}, K = {group.blocks}, {group.profile}, {group.device}"
+    return "; ".join((place, *group.marks))
 
 
 def labelled(groups: Iterable[Group], label: str) -> Group | None:
@@ -85,3 +93,28 @@ def trend(group: Group, late: Callable[[StoredRun], Any], early: Callable[[Store
     """Geometric mean over seeds of late / early."""
     above, below = ({s: v for s, v in group.values(read).items() if v > 0} for read in (late, early))
     return Measured(stats.ratio(above, below, paired=True), len(group.started))
+
+
+def queue_length(recipe: Mapping[str, Any]) -> int:
+    """m_0: batches between the forward and the update of the first block."""
+    from repro.methods import parse_method
+
+    return parse_method(recipe.get("method")).schedule(int(recipe.get("blocks", 1)), 1, {}).staleness[0]
+
+
+def queue_ends(groups: Iterable[Group]) -> tuple[Group, Group] | None:
+    """DSP with the shortest and with the longest queues under one optimiser; None where there are not two lengths.
+
+    Of several optimisers the one with momentum, which is the papers' own, comes first.
+    """
+    found = [g for g in having(groups, "dsp") if g.complete]
+    for optimizer in sorted({repr(g.settings.get("optimizer")) for g in found}, key=_without_momentum):
+        members = [g for g in found if repr(g.settings.get("optimizer")) == optimizer]
+        by_length = sorted(members, key=lambda g: queue_length(g.settings))
+        if queue_length(by_length[0].settings) < queue_length(by_length[-1].settings):
+            return by_length[0], by_length[-1]
+    return None
+
+
+def _without_momentum(optimizer: str) -> tuple[bool, str]:
+    return "'momentum': 0.0" in optimizer, optimizer

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median
 from typing import Any
 
-from repro.recipe.load import PROFILES
-from repro.report.claims.claim import Claim, Finding, Rule, above, at_least, below, not_above
-from repro.report.claims.evidence import Evidence, difference, ratio, where
+from repro.report.claims.claim import Claim, Finding, Rule, above, at_least, below, missing
+from repro.report.claims.evidence import Evidence, closeness, difference, ratio, where
 from repro.report.context import data_label
 from repro.report.group import Group, gradient_label, shares_start
 from repro.report.stats import Estimate, holm, mean_interval
@@ -17,20 +17,22 @@ from repro.report.tables.accuracy import accuracy
 from repro.report.tables.gradient_approximation import full_of, seconds_per_step, time_saved
 
 PAPER = "arXiv 1908.05460"
-RUN = "repro run full-{0} {1} --seeds 5"
-MARGIN = 0.5  # points that count as competitive (ours)
+MARGIN = 0.5  # points of accuracy that count as competitive (ours)
+SLACK = 1.05  # times as long that still counts as competitive (ours)
+TENTH = 0.1  # points
 CEILING = 100.0 / 12
+QUICK = "--seeds 5 --profile quick"
 
 
-def saves(model: str, gradient: str, rule: Rule, evidence: Evidence) -> list[Finding]:
-    """Time saved against the full gradient by one estimator and schedule on one network."""
+def saves(model: str, gradient: str, recipe: str, rule: Rule, evidence: Evidence) -> Finding:
+    """Time saved against the full gradient by one estimator and schedule on one network; `recipe` is how it is called."""
     groups = evidence.training("gradient-approximation")
-    found = []
+    what = f"{model}, {gradient}"
     for g in _pick(groups, model, gradient):
         base = full_of(g, groups)
         if base is not None and (base.machine, base.threads) == (g.machine, g.threads):
-            found.append(Finding(f"{model}, {gradient}", where(g), time_saved(g, base), "% of time", rule))
-    return found[:1]
+            return Finding(what, where(g), time_saved(g, base), "% of time", rule, words=_hardware(g))
+    return missing(what, rule, f"repro run full-{model} {recipe} {QUICK}")
 
 
 def within_a_tenth(evidence: Evidence) -> Sequence[Finding]:
@@ -44,12 +46,12 @@ def within_a_tenth(evidence: Evidence) -> Sequence[Finding]:
     pairs = [(g, base) for g, base in pairs if g.complete and base.complete]
     if not pairs:
         return []
-    closest = min((_closeness(g) for g, _ in pairs))
-    pairs = [(g, base) for g, base in pairs if _closeness(g) == closest]
+    closest = min(_telling(g) for g, _ in pairs)
+    pairs = [(g, base) for g, base in pairs if _telling(g) == closest]
     read = accuracy("best")
     p_values = []
     for g, base in pairs:
-        shifted = {s: v + 0.1 for s, v in g.values(read).items()}
+        shifted = {s: v + TENTH for s, v in g.values(read).items()}
         test = plain_difference(shifted, base.values(read), paired=shares_start(g, base))
         one_sided = 1.0 if test is None or test.p is None else test.p / 2 if test.mean > 0 else 1 - test.p / 2
         p_values.append(one_sided)
@@ -57,7 +59,7 @@ def within_a_tenth(evidence: Evidence) -> Sequence[Finding]:
     best = min(range(len(pairs)), key=lambda i: (p_values[i], i))
     g, base = pairs[best]
     value = difference(g, base, read)
-    rule = Rule("above -0.1 for some schedule, Holm p < 0.05", lambda e: False)
+    rule = Rule(f"above {-TENTH} for some schedule, Holm p < 0.05", lambda e: False, -TENTH)
     return [
         Finding(
             f"{g.model}, {gradient_label(g.settings)} - full, best", where(g), value, "points", rule,
@@ -67,11 +69,12 @@ def within_a_tenth(evidence: Evidence) -> Sequence[Finding]:
 
 
 def kernel_wins(evidence: Evidence) -> Sequence[Finding]:
-    """G4: the shape on which the fastest kernel does worst against the library."""
+    """G4: the shape on which our fastest kernel does worst against the library."""
     stored, _ = evidence.source.bench("kernels")
     best: dict[str, dict[str, Any]] = {}
     for row in (stored or {}).get("rows", []):
-        if row.get("kernel") in ("cpu", "cupy") and row["ratio"] > best.get(row["shape"], {"ratio": 0.0})["ratio"]:
+        ours = row.get("kernel") in ("cpu", "cupy") and isinstance(row.get("dense_ms"), (int, float))  # no mean of shapes
+        if ours and row["ratio"] > best.get(row["shape"], {"ratio": 0.0})["ratio"]:
             best[row["shape"]] = row
     if not best:
         return []
@@ -80,7 +83,8 @@ def kernel_wins(evidence: Evidence) -> Sequence[Finding]:
     value = Measured(Estimate(float(worst["ratio"]), worst.get("ratio_low"), worst.get("ratio_high"), n), n)
     place = str(((stored or {}).get("environment") or {}).get("processor", ""))
     what = f"worst of {len(best)} shapes: {worst['shape']}, {worst['layout']}, {worst['kernel']}"
-    return [Finding(what, place, value, "x", above(1.0), words="brackets: quartiles over repeats")]
+    words = "median; brackets: quartiles over repeats, not an interval of the mean"
+    return [Finding(what, place, value, "x", Rule("lower quartile above 1", above(1.0).test, 1.0), words=words)]
 
 
 def random_slower(evidence: Evidence) -> Sequence[Finding]:
@@ -90,7 +94,7 @@ def random_slower(evidence: Evidence) -> Sequence[Finding]:
         for other in _pick(groups, "resnet20", "top1 s1"):
             if _same_place(g, other):
                 value = ratio(g, other, seconds_per_step)
-                return [Finding("resnet20, s1: random / top1", where(g), value, "x", above(1.0))]
+                return [Finding("time, resnet20 s1: random / top1", where(g), value, "x", above(1.0), words=_hardware(g))]
     return []
 
 
@@ -105,46 +109,65 @@ def smaller_net(evidence: Evidence) -> Sequence[Finding]:
                 names = "full resnet14 - resnet20 top1 s1, best", "time: full resnet14 / resnet20 top1 s1"
                 return [
                     Finding(names[0], where(small), points, "points", above(-MARGIN)),
-                    Finding(names[1], where(small), time, "x", not_above(1.0)),
+                    Finding(names[1], where(small), time, "x", below(SLACK), words=_hardware(small)),
                 ]
     return []
 
 
 def unbiased(evidence: Evidence) -> Sequence[Finding]:
-    """G8: relative bias of top1 at the layer where it is largest; unbiased would reach zero."""
-    for group in sorted((g for g in evidence.of("bias") if g.complete), key=_closeness):
-        layers: dict[str, list[dict[str, Any]]] = {}
-        for run in group.complete:
-            for row in (run.result or {}).get("bias") or []:
-                if row.get("estimator") == "top1" and isinstance(row.get("relative_bias"), (int, float)):
-                    layers.setdefault(str(row["layer"]), []).append(row)
-        if not layers:
+    """G8: relative bias of top1 at the layer where it is largest, beside that of `sampled`, which is unbiased."""
+    for group in sorted((g for g in evidence.of("bias") if g.complete), key=_telling):
+        layers = {name: _bias_rows(group, name) for name in ("top1", "sampled")}
+        if not layers["top1"]:
             continue
-        layer = max(sorted(layers), key=lambda name: sum(r["relative_bias"] for r in layers[name]) / len(layers[name]))
-        rows = layers[layer]
-        estimate = mean_interval([float(r["relative_bias"]) for r in rows])
-        if estimate is not None and estimate.n == 1:
-            estimate = Estimate(estimate.mean, rows[0].get("relative_bias_low"), rows[0].get("relative_bias_high"), 1)
-        reaches_zero = all((r.get("relative_bias_low") or 0.0) <= 0.0 for r in rows)
-        rule = Rule("interval over pairs reaches 0 at every layer", lambda e: False)
-        value = Measured(estimate, len(group.started))
-        return [
-            Finding(
-                f"{group.model}, {layer}: |E top1 - E full| / |E full|", f"{group.profile}, {group.device}", value, "",
-                rule, holds=reaches_zero,
-            )
-        ]  # fmt: skip
+        layer = max(sorted(layers["top1"]), key=lambda name: _bias(layers["top1"][name]).mean)
+        reaches_zero = all(median(_low(row) for row in rows) <= 0.0 for rows in layers["top1"].values())
+        control = layers["sampled"].get(layer)
+        words = f"control, sampled (unbiased by construction): {_bias(control).mean:.3f}" if control else ""
+        rule = Rule("lower end over pairs at 0 in most seeds, at every layer", lambda e: False)
+        value = Measured(_bias(layers["top1"][layer]), len(group.started))
+        what = f"{group.model}, {layer}: |E top1 - E full| / |E full|"
+        return [Finding(what, where(group), value, "", rule, holds=reaches_zero, words=words)]
     return []
 
 
+def _bias_rows(group: Group, estimator: str) -> dict[str, list[dict[str, Any]]]:
+    """A row a seed for each layer."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for run in group.complete:
+        for row in (run.result or {}).get("bias") or []:
+            if row.get("estimator") == estimator and isinstance(row.get("relative_bias"), (int, float)):
+                found.setdefault(str(row["layer"]), []).append(row)
+    return found
+
+
+def _bias(rows: list[dict[str, Any]]) -> Estimate:
+    """Over seeds; with one seed the jackknife interval over its pairs."""
+    estimate = mean_interval([float(row["relative_bias"]) for row in rows])
+    assert estimate is not None
+    if estimate.n == 1:
+        return Estimate(estimate.mean, rows[0].get("relative_bias_low"), rows[0].get("relative_bias_high"), 1)
+    return estimate
+
+
+def _low(row: dict[str, Any]) -> float:
+    return float(row.get("relative_bias_low") or 0.0)
+
+
 def _pick(groups: list[Group], model: str, gradient: str) -> list[Group]:
-    """Finished groups of a network and gradient, the nearest to the paper first."""
+    """Finished groups of a network and gradient: with seeds enough for a verdict, then the nearest to the paper first."""
     found = [g for g in groups if g.complete and g.model == model and gradient_label(g.settings) == gradient]
-    return sorted(found, key=lambda g: (_closeness(g), -len(g.complete), data_label(g), g.recipe))
+    return sorted(found, key=lambda g: (_telling(g), -len(g.complete), data_label(g), g.recipe))
 
 
-def _closeness(group: Group) -> int:
-    return PROFILES.index(group.profile) if group.profile in PROFILES else len(PROFILES)
+def _telling(group: Group) -> tuple[bool, int]:
+    """Sort key: the most telling group first."""
+    return len(group.complete) < 2, closeness(group)
+
+
+def _hardware(group: Group) -> str:
+    """What a reader must know of a time that was measured on other hardware than the paper's."""
+    return "on a CPU; the paper's is a Titan Xp with cuDNN 7.4.2" if group.device == "cpu" else ""
 
 
 def _same_place(a: Group, b: Group) -> bool:
@@ -152,47 +175,48 @@ def _same_place(a: Group, b: Group) -> bool:
     return data_label(a) == data_label(b) and all(getattr(a, n) == getattr(b, n) for n in names)
 
 
-_ON_CPU = "mean seconds per step against the full gradient, in pairs by seed; the paper measured a Titan Xp with cuDNN"
+_TIME = "mean seconds per step against the full gradient, in pairs by seed"
 
 CLAIMS = (
     Claim(
-        "G1", "at least 7 % less wall-clock for ResNet-20 and VGG-19 (s1)", f"{PAPER}, abstract", _ON_CPU,
-        "repro run full-resnet20 top1-resnet20-s1 full-vgg19 top1-vgg19-s1 --seeds 5",
-        lambda e: [f for m in ("resnet20", "vgg19") for f in saves(m, "top1 s1", at_least(7.0, 0.0), e)],
+        "G1", "at least 7 % less wall-clock for ResNet-20 and VGG-19 (s1)", f"{PAPER}, abstract", _TIME,
+        f"repro run full-resnet20 top1-resnet20-s1 full-vgg19 top1-vgg19-s1 {QUICK}",
+        lambda e: [saves(m, "top1 s1", f"top1-{m}-s1", at_least(7.0, 0.0), e) for m in ("resnet20", "vgg19")],
     ),
     Claim(
-        "G2", "3.5 % less wall-clock for ResNet-20", f"{PAPER}, body", _ON_CPU,
-        RUN.format("resnet20", "top1-resnet20-s1"), lambda e: saves("resnet20", "top1 s1", at_least(3.5, 0.0), e),
+        "G2", "3.5 % less wall-clock for ResNet-20", f"{PAPER}, body", _TIME,
+        f"repro run full-resnet20 top1-resnet20-s1 {QUICK}",
+        lambda e: [saves("resnet20", "top1 s1", "top1-resnet20-s1", at_least(3.5, 0.0), e)],
     ),
     Claim(
         "G3", "accuracy within 0.1 point of full under some schedule", f"{PAPER}, body",
-        "difference of best test accuracy in pairs by seed; Holm over the schedules",
-        RUN.format("resnet20", "top1-resnet20-s1 top1-resnet20-s2 top1-resnet20-s3"), within_a_tenth,
+        "difference of best test accuracy in pairs by seed; one-sided, Holm over the schedules",
+        f"repro run full-resnet20 top1-resnet20-s1 top1-resnet20-s2 top1-resnet20-s3 {QUICK}", within_a_tenth,
     ),
     Claim(
         "G4", "the kernel beats the library's dense filter gradient on each shape", f"{PAPER}, body",
         "median dense time / median kernel time, with quartiles", "repro bench kernels", kernel_wins,
     ),
     Claim(
-        "G5", "the 2-layer CNN gets slower", f"{PAPER}, body", _ON_CPU,
-        RUN.format("cnn2", "top1-cnn2"), lambda e: saves("cnn2", "top1 alternate", below(0.0), e),
+        "G5", "the 2-layer CNN gets slower", f"{PAPER}, body", _TIME, f"repro run full-cnn2 top1-cnn2 {QUICK}",
+        lambda e: [saves("cnn2", "top1 alternate", "top1-cnn2", below(0.0), e)],
     ),
     Claim(
         "G6", "random gradients are slower than top1", f"{PAPER}, body", "ratio of mean seconds per step, in pairs by seed",
-        "repro run random-resnet20-s1 top1-resnet20-s1 --seeds 5", random_slower,
+        f"repro run random-resnet20-s1 top1-resnet20-s1 {QUICK}", random_slower,
     ),
     Claim(
         "G7", "ResNet-14 is competitive with approximated ResNet-20", f"{PAPER}, body",
-        f"best accuracy (Welch; a margin of {MARGIN} points, ours) and time per step",
-        "repro run full-resnet14 top1-resnet20-s1 --seeds 5", smaller_net,
+        f"best accuracy (Welch; a margin of {MARGIN} points, ours) and time per step (a margin of 5 %, ours)",
+        f"repro run full-resnet14 top1-resnet20-s1 {QUICK}", smaller_net,
     ),
     Claim(
         "G8", "the top1 estimate is unbiased", f"{PAPER}, Sec. 2.3",
-        "relative bias over random (input, dy) pairs at untrained layers", "repro run bias-resnet20 --seeds 5", unbiased,
+        "relative bias over random (input, dy) pairs at untrained layers", f"repro run bias-resnet20 {QUICK}", unbiased,
     ),
     Claim(
-        "G9", "a 25 % schedule saves at most 8.3 %, measured with zero", "1/12, arithmetic", _ON_CPU,
-        "repro run full-resnet20 zero-resnet20-s1 full-vgg19 zero-vgg19-s1 --seeds 5",
-        lambda e: [f for m in ("resnet20", "vgg19") for f in saves(m, "zero s1", not_above(CEILING), e)],
+        "G9", "a 25 % schedule saves at most 8.3 %, measured with zero", "1/12, arithmetic", _TIME,
+        f"repro run full-resnet20 zero-resnet20-s1 full-vgg19 zero-vgg19-s1 {QUICK}",
+        lambda e: [saves(m, "zero s1", f"zero-{m}-s1", below(CEILING), e) for m in ("resnet20", "vgg19")],
     ),
 )  # fmt: skip

@@ -29,33 +29,36 @@ def build(source: Source, select: str) -> Table:
     from repro.report.claims import CLAIMS, Claim, Evidence, Finding
     from repro.report.claims.claim import NOT_RUN
 
-    own, project = Evidence(source), Evidence(replace(source, reference=True))
+    own, project = Evidence(replace(source, fallback=False)), Evidence(replace(source, reference=True))
 
     def findings(claim: Claim) -> tuple[list[Finding], bool]:
-        found = list(claim.measure(own))
-        if source.reference or any(f.verdict != NOT_RUN for f in found):
-            return found, source.reference
+        """The claim's parts, and whether they come from the project's runs."""
+        found = [] if source.reference else list(claim.measure(own))
+        if any(f.verdict != NOT_RUN for f in found):
+            return found, False
         spare = list(claim.measure(project))
-        return (spare, True) if any(f.verdict != NOT_RUN for f in spare) else (found, False)
+        return (spare, True) if any(f.verdict != NOT_RUN for f in spare) else (found or spare, False)
 
     table = Table("claims", COLUMNS)
     missing, reference = [], False
     for claim in CLAIMS:
         found, from_project = findings(claim)
-        reference = reference or (from_project and bool(found))
+        reference = reference or from_project
         base: dict[str, Value] = {
             "claim": claim.name,
             "statement": claim.statement,
-            "published": claimed(claim.name),
+            "published": claimed(claim.name, claim.anchor),
             "source": claim.source,
             "statistic": claim.statistic,
         }
         for finding in found:
+            unrun = finding.verdict == NOT_RUN
             words = [finding.where, finding.untestable, finding.undecided, finding.words]
-            if from_project:
+            if from_project and not unrun:
                 words.append("reference")
-            if finding.verdict == NOT_RUN:
-                words.append(f"needs at least two finished seeds, long enough: {claim.command}")
+            if unrun:
+                needs = "needs at least two finished seeds, long enough: " if finding.where else ""
+                words.append(needs + (finding.command or claim.command))
             cells: dict[str, Value] = {
                 "verdict": finding.verdict,
                 "what": finding.what,
@@ -72,8 +75,9 @@ def build(source: Source, select: str) -> Table:
     table.caption = [
         *(["Reference runs of the project stand in where you have none (marked)."] if reference else []),
         "Verdicts are computed: reproduced or not by the rule beside it, from the 95 % interval; not testable here where "
-        "blocks share a device or core; not run yet with the command that makes the runs. (n/N): n seeds of N begun.",
-        "Profiles quick and smoke are not the published settings: a verdict holds for the place named in its row.",
+        "blocks share a device or core (modelled: simulated from the measured compute times, with free messages); not run "
+        "yet with the command that makes the runs. (n/N): n seeds of N begun.",
+        "Only profile paper is the published setting: a verdict holds for the place named in its row.",
     ]
     if missing:
         table.problems.append(f"not run yet: {', '.join(missing)}")

@@ -82,14 +82,17 @@ def row(group: Group, groups: list[Group], select: str) -> dict[str, Value]:
 
 
 def full_of(group: Group, groups: list[Group]) -> Group | None:
-    """The run with full gradients that `group` is compared with: of the same network; ResNet-20's for ResNet-14."""
+    """The run with full gradients that `group` is compared with: of the same network; ResNet-20's for ResNet-14.
+
+    One from the same machine and thread count where there is one, so that times can be compared too.
+    """
     if gradient_label(group.settings) == "full":
         if group.model != "resnet14":
             return None
         model = "resnet20"
     else:
         model = group.model
-    for other in groups:
+    for other in sorted(groups, key=lambda g: (g.machine, g.threads) != (group.machine, group.threads)):
         same = other.model == model and all(getattr(other, name) == getattr(group, name) for name in SAME)
         if same and gradient_label(other.settings) == "full" and other.length == group.length:
             return other

@@ -81,12 +81,20 @@ def ratio(block: int) -> Callable[[StoredRun], float | None]:
 
 def activation_ratio(block: int) -> Callable[[StoredRun], float | None]:
     """Reader of the same without weights and optimiser state."""
+    return lambda run: _divide(activation_bytes(block)(run), activation_formula(block)(run))
+
+
+def activation_bytes(block: int) -> Callable[[StoredRun], float | None]:
+    """Reader of the counted bytes of a block's activations, queues and graphs."""
+    return lambda run: _at(run, "activation_bytes", block)
+
+
+def activation_formula(block: int) -> Callable[[StoredRun], float | None]:
+    """Reader of the formula's bytes of the same."""
 
     def read(run: StoredRun) -> float | None:
         whole, static = _at(run, "memory_formula_bytes", block), _at(run, "static_bytes", block)
-        if whole is None or static is None:
-            return None
-        return _divide(_at(run, "activation_bytes", block), whole - static)
+        return None if whole is None or static is None else whole - static
 
     return read
 

@@ -1,0 +1,75 @@
+"""What the DSP paper claims of accuracy and memory: D2, D5 and D8."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from repro.report.claims.claim import Finding, Rule, above, below, within
+from repro.report.claims.evidence import Evidence, difference, having, places, queue_ends, where
+from repro.report.group import Group, Reader
+from repro.report.stats import Estimate, mean_interval
+from repro.report.table import Measured
+from repro.report.tables.accuracy import accuracy
+from repro.report.tables.memory import activation_bytes, activation_formula, activation_ratio
+
+MARGIN = 0.5  # points of accuracy that count as "not below" (ours)
+AS_FORMULA = within(0.85, 1.15)
+
+
+def as_accurate(evidence: Evidence) -> Sequence[Finding]:
+    """D2: best test accuracy of each DSP setting against BP."""
+    return _against_bp(evidence, "dsp", above(-MARGIN))
+
+
+def dni_loses(evidence: Evidence) -> Sequence[Finding]:
+    """D8: best test accuracy of DNI against BP."""
+    return _against_bp(evidence, "dni", below(0.0))
+
+
+def _against_bp(evidence: Evidence, method: str, rule: Rule) -> Sequence[Finding]:
+    found = places(evidence.training(), lambda groups: bool(having(groups, method) and having(groups, "bp")))
+    for groups in found[:1]:
+        base = having(groups, "bp")[0]
+        return [
+            Finding(f"{g.label} - BP, best", where(g), difference(g, base, accuracy("best")), "points", rule)
+            for g in having(groups, method)
+        ]
+    return []
+
+
+def memory_as_formula(evidence: Evidence) -> Sequence[Finding]:
+    """D5: counted over formula, the block farthest from 1; and how much more the longest queues hold, likewise."""
+    findings = []
+    for groups in places(evidence.training(), lambda groups: bool(having(groups, "dsp")))[:1]:
+        for g in having(groups, "dsp"):
+            blocks = [g.measured(activation_ratio(k)) for k in range(g.blocks)]
+            known = [(abs(m.estimate.mean - 1), k) for k, m in enumerate(blocks) if m.estimate is not None]
+            if known:
+                k = max(known)[1]
+                findings.append(Finding(f"{g.label}, block {k}", where(g), _exact(blocks[k]), "x", AS_FORMULA))
+        ends = queue_ends(groups)
+        if ends is not None:
+            short, long = ends
+            what = f"growth from {short.label} to {long.label}, block 0"
+            findings.append(Finding(what, where(long), _exact(_growth(short, long)), "x", AS_FORMULA))
+    return findings
+
+
+def _growth(short: Group, long: Group) -> Measured:
+    """Bytes that longer queues add, counted over formula."""
+
+    def added(read: Callable[[int], Reader]) -> dict[int, float]:
+        before, after = (g.values(read(0)) for g in (short, long))
+        return {s: after[s] - before[s] for s in set(before) & set(after)}
+
+    counted, formula = added(activation_bytes), added(activation_formula)
+    ratios = [counted[s] / formula[s] for s in sorted(counted) if formula.get(s)]
+    return Measured(mean_interval(ratios), max(len(short.started), len(long.started)))
+
+
+def _exact(value: Measured) -> Measured:
+    """A counted size does not vary with the seed: one seed is enough, its interval is a point."""
+    e = value.estimate
+    if e is not None and e.low is None:
+        return Measured(Estimate(e.mean, e.mean, e.mean, e.n), value.started)
+    return value
