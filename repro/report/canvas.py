@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import os
 import tempfile
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 WIDTH = 7.0  # inches
+_CAPTION_LETTER = 0.0625  # inches that a letter of a caption takes on the average, rounded up
 _STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 8.5,
@@ -67,6 +69,13 @@ def new_figure(width: float, height: float) -> Any:
     figure = Figure(figsize=(width, height))
     FigureCanvasAgg(figure)
     return figure
+
+
+def caption(figure: Any, words: str) -> None:
+    """What the marks mean, below everything; broken into lines where the figure is too narrow for it."""
+    width = figure.get_figwidth() - 0.3
+    lines = textwrap.wrap(words, int(width / _CAPTION_LETTER))
+    figure.text(0.2 / figure.get_figwidth(), 0.08 / figure.get_figheight(), "\n".join(lines), fontsize=7.5, va="bottom")
 
 
 Label = tuple[float, str, str, str]  # height in data, text, colour, marker

@@ -34,9 +34,9 @@ class Curve:
         return [e.low for e in self.y if e.low is not None], [e.high for e in self.y if e.high is not None]
 
 
-def over_epochs(group: Group, field: str) -> Curve:
-    """`field` of the epoch rows over the complete seeds; x is the epoch."""
-    return _curve([_series(run, field) for run in group.complete])
+def over_epochs(group: Group, field: str, *, geometric: bool = False) -> Curve:
+    """`field` of the epoch rows over the complete seeds; x is the epoch. `geometric`: as `over_steps`."""
+    return _over_seeds([_series(run, field) for run in group.complete], geometric)
 
 
 def over_steps(group: Group, read: Reader, kind: str = "gap", *, geometric: bool = False) -> Curve:
@@ -53,10 +53,7 @@ def over_steps(group: Group, read: Reader, kind: str = "gap", *, geometric: bool
             if isinstance(value, (int, float)) and math.isfinite(value):
                 bins.setdefault(bin_of(int(row["step"])), []).append(float(value))
         binned.append({_centre(b): mean(values) for b, values in bins.items()})
-    if geometric:
-        binned = [{x: math.log(y) for x, y in series.items() if y > 0} for series in binned]
-    curve = _curve(binned)
-    return Curve(curve.x, tuple(_exponential(e) for e in curve.y)) if geometric else curve
+    return _over_seeds(binned, geometric)
 
 
 def _exponential(e: Estimate) -> Estimate:
@@ -80,6 +77,13 @@ def _series(run: StoredRun, field: str) -> dict[float, float]:
         if isinstance(value, (int, float)) and math.isfinite(value):
             found[float(row["epoch"])] = float(value)
     return found
+
+
+def _over_seeds(series: list[dict[float, float]], geometric: bool) -> Curve:
+    if not geometric:
+        return _curve(series)
+    curve = _curve([{x: math.log(y) for x, y in one.items() if y > 0} for one in series])
+    return Curve(curve.x, tuple(_exponential(e) for e in curve.y))
 
 
 def _curve(series: list[dict[float, float]]) -> Curve:

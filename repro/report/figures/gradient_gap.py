@@ -37,7 +37,7 @@ def draw(source: Source) -> Any:
         "averages in bins of steps (ten a decade); mean over seeds (on log axes geometric) with its 95 % t band; "
         f"n = {', '.join(map(str, counts))}.{source_words(found.reference)}"
     )
-    figure.text(0.03, 0.1 / total, words, fontsize=7.5)
+    canvas.caption(figure, words)
     return figure
 
 

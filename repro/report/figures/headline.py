@@ -49,7 +49,7 @@ def draw(source: Source) -> Any:
             row = [g for g, *_ in fast].index(group)
             figure.axes[0].plot([limit], [row], marker="|", color="#444444", markersize=11, markeredgewidth=1.2, zorder=1)
     words = "dot: mean over seeds, line: its 95 % interval, |: bound (simulated, free messages), dotted: BP."
-    figure.text(0.02, 0.1 / total, words + source_words(found.reference), fontsize=7.5)
+    canvas.caption(figure, words + source_words(found.reference))
     return figure
 
 

@@ -39,13 +39,13 @@ def draw_groups(groups: list[Group], reference: bool, command: str) -> Any:
     figure = canvas.new_figure(canvas.WIDTH, total)
     for i, (key, members) in enumerate(panels.items()):
         bottom = (total - height * (i + 1) + 0.5) / total
-        axes = figure.add_axes((0.085, bottom, 0.66, (height - 0.8) / total))
+        axes = figure.add_axes((0.1, bottom, 0.645, (height - 0.8) / total))
         _panel(axes, key, members, styles(members))
     counts = sorted({e.n for g in groups for e in over_epochs(g, "train_loss").y})
-    band = "one seed, no band" if counts == [1] else "band: 95 % t interval of the mean over seeds"
+    band = "one seed, no band" if counts == [1] else "curve and band: geometric mean over seeds and its 95 % t interval"
     source = "  Reference runs of the project." if reference else ""
     words = f"solid: train   dashed: test   {band}, n = {', '.join(map(str, counts))}.{source}"
-    figure.text(0.085, 0.1 / total, words, fontsize=7.5)
+    canvas.caption(figure, words)
     note = f"left out, no finished seed: {', '.join(sorted(left_out))}" if left_out else ""
     return figure, note
 
@@ -54,17 +54,18 @@ def _panel(axes: Any, key: tuple[Any, ...], members: list[Group], looks: dict[st
     from repro.report import canvas
 
     model, data, profile, device, blocks = key
-    labels = []
+    labels, heights = [], []
     for i, group in enumerate(members):
         colour, marker = looks[group.label]
         for field, style in (("train_loss", "-"), ("test_loss", "--")):
-            curve = over_epochs(group, field)
+            curve = over_epochs(group, field, geometric=True)
             every = max(1, len(curve.x) // 6)
             face = colour if style == "-" else "white"
             axes.plot(
                 curve.x, curve.means, style, color=colour, marker=marker, markersize=3.5, markerfacecolor=face,
                 markevery=(i % every, every),
             )  # fmt: skip
+            heights += curve.means
             if curve.band is not None:
                 axes.fill_between(curve.x, *curve.band, color=colour, alpha=0.15, linewidth=0)
             if style == "-" and curve.y:
@@ -74,6 +75,7 @@ def _panel(axes: Any, key: tuple[Any, ...], members: list[Group], looks: dict[st
     axes.set_xlim(first - 0.03 * max(1.0, last - first), last if last > first else last + 0.5)
     canvas.whole_numbers(axes.xaxis)
     canvas.log_axis(axes.yaxis)
+    axes.set_ylim(min(heights) / 1.3, max(heights) * 1.3)  # wide bands of few seeds must not press the curves flat
     axes.set_xlabel("epoch")
     axes.set_ylabel("loss")
     axes.set_title(f"{model}, {data}, K = {blocks}, profile {profile}, {device}")

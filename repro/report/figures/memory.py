@@ -41,7 +41,7 @@ def draw(source: Source) -> Any:
         axes.set_xlabel("MiB", labelpad=2)
         axes.set_title(title)
     words = "bar: peak of a block (block 0 on top, its m at the end), thin line: 95 % interval over seeds, |: formula."
-    figure.text(0.03, 0.1 / figure.get_figheight(), words + source_words(found.reference), fontsize=7.5)
+    canvas.caption(figure, words + source_words(found.reference))
     return figure
 
 

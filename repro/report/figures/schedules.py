@@ -33,7 +33,7 @@ def draw(source: Source) -> Any:
         )
         _panel(figure.add_axes(place), *key, built)
     words = "dark: approximated filter gradient, light: full; convolutions of 3x3 and larger, numbered from the input."
-    figure.text(0.03, 0.1 / total, words, fontsize=7.5)
+    canvas.caption(figure, words)
     return figure
 
 

@@ -47,5 +47,5 @@ def draw(source: Source) -> Any:
         axes.set_title(f"{title}, {members[0].machine}, {members[0].threads} thread(s) a block", fontsize=8)
         axes.set_xlabel("times as fast as BP", labelpad=2)
     words = "dot: ratio of seconds per batch, line: its 95 % interval, |: bound (simulated, free messages), dotted: BP."
-    figure.text(0.03, 0.1 / figure.get_figheight(), words + source_words(found.reference), fontsize=7.5)
+    canvas.caption(figure, words + source_words(found.reference))
     return figure, note

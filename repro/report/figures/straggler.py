@@ -38,5 +38,5 @@ def draw(source: Source) -> Any:
         axes.set_title(title)
         axes.set_xlabel("slow-down %", labelpad=2)
     words = "dot: mean slow-down, line: 95 % interval (cut at the edge); slack: batches block 0 may run ahead of block 1."
-    figure.text(0.03, 0.1 / figure.get_figheight(), words + source_words(found.reference), fontsize=7.5)
+    canvas.caption(figure, words + source_words(found.reference))
     return figure
