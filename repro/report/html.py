@@ -8,9 +8,8 @@ from html import escape
 from pathlib import Path
 
 from repro.report import figures, tables
-from repro.report.formats import grid
 from repro.report.source import Source
-from repro.report.table import Column, Table
+from repro.report.table import Column, Table, grid
 
 TITLE = "Decoupled pipeline training and gradient approximation: what the stored runs say"
 ORDER = (
