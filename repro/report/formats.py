@@ -5,20 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import textwrap
-import unicodedata
 
 from repro.errors import UserError, nearest
-from repro.report.table import Column, Table, cells, flat, text
+from repro.report.latex import latex
+from repro.report.plain import plain
+from repro.report.table import Column, Table, flat, grid, text
 
 _WRAP = 118  # columns of a caption
 FORMATS = ("txt", "md", "csv", "latex", "json")
-_ASCII = {"±": "+-", "×": "x", "–": "-", "—": "-", "·": ".", "’": "'", "≥": ">=", "≤": "<=", "→": "->", "Δ": "D", "‖": "||"}
-_LATEX = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "|": r"\textbar{}", "±": r"$\pm$", "×": r"$\times$", "≥": r"$\geq$", "≤": r"$\leq$", "→": r"$\rightarrow$",
-    "Δ": r"$\Delta$", "‖": r"$\Vert$", "–": "--", "—": "---", "[": "{[}", "]": "{]}",
-}  # fmt: skip
 
 
 def render(table: Table, format: str, *, ascii: bool = False) -> str:
@@ -26,27 +20,11 @@ def render(table: Table, format: str, *, ascii: bool = False) -> str:
 
     UserError for an unknown format.
     """
-    writers = {"txt": _txt, "md": _markdown, "csv": _csv, "latex": _latex, "json": _json}
+    writers = {"txt": _txt, "md": _markdown, "csv": _csv, "latex": latex, "json": _json}
     if format not in writers:
         raise UserError(f"--format {format!r} is unknown.{nearest(format, FORMATS)} Allowed: {', '.join(FORMATS)}")
     written = writers[format](table)
     return plain(written) if ascii else written
-
-
-def plain(words: str) -> str:
-    """`words` in ASCII: ± becomes +-, accents fall off, anything else becomes a question mark."""
-    for character, replacement in _ASCII.items():
-        words = words.replace(character, replacement)
-    if words.isascii():
-        return words
-    bare = "".join(c for c in unicodedata.normalize("NFKD", words) if not unicodedata.combining(c))
-    return bare.encode("ascii", "replace").decode()
-
-
-def grid(table: Table) -> tuple[list[Column], list[list[str]], list[str]]:
-    """Columns, cells and caption lines as every form for readers shows them."""
-    columns, shared = table.shown()
-    return columns, cells(table, columns), [*shared, *table.caption]
 
 
 def _txt(table: Table) -> str:
@@ -119,25 +97,6 @@ def _csv(table: Table) -> str:
             cells.append("" if value is None else text(value, base or Column(name, name)))
         writer.writerow(cells)
     return stream.getvalue()
-
-
-def latex_escape(words: str) -> str:
-    """`words` so that LaTeX prints them as they are."""
-    escaped = "".join(_LATEX.get(character, character) for character in words)
-    return escaped if escaped.isascii() else plain(escaped)
-
-
-def _latex(table: Table) -> str:
-    """A table environment without packages; problems are comments below it."""
-    columns, body, caption = grid(table)
-    if not body:
-        return "".join(f"% {plain(words)}\n" for words in [*caption, *table.problems])
-    lines = [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{{''.join('r' if c.number else 'l' for c in columns)}}}"]
-    lines += [r"\hline", " & ".join(latex_escape(c.header) for c in columns) + r" \\", r"\hline"]
-    lines += [" & ".join(map(latex_escape, row)) + r" \\" for row in body]
-    lines += [r"\hline", r"\end{tabular}", rf"\caption{{{latex_escape(' '.join(caption))}}}"]
-    lines += [rf"\label{{tab:{table.name}}}", r"\end{table}"]
-    return "\n".join([*lines, *(f"% {plain(problem)}" for problem in table.problems)]) + "\n"
 
 
 def _json(table: Table) -> str:

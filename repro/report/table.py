@@ -85,6 +85,12 @@ def cells(table: Table, columns: list[Column]) -> list[list[str]]:
     return shown
 
 
+def grid(table: Table) -> tuple[list[Column], list[list[str]], list[str]]:
+    """Columns, cells and caption lines as every form for readers shows them."""
+    columns, shared = table.shown()
+    return columns, cells(table, columns), [*shared, *table.caption]
+
+
 def text(value: Value, column: Column) -> str:
     """A value as readers see it: `93.12 ± 0.40 (5/5)`, `1.62 [1.55, 1.70] (5/5)`, `-`."""
     if isinstance(value, Measured):

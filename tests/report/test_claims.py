@@ -169,7 +169,7 @@ def test_reference_runs_stand_in_claim_by_claim(tmp_path: Path, reference: Path)
     make_run(tmp_path, "dsp-resnet98-k2", 0)
     row = verdicts(tmp_path)["D1"][0]
     assert row["verdict"] == "reproduced"
-    assert str(row["note"]).endswith("reference")
+    assert str(row["note"]).endswith("reference runs")
 
 
 def test_few_seeds_nearer_to_the_paper_do_not_hide_a_verdict(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_few_seeds_nearer_to_the_paper_do_not_hide_a_verdict(tmp_path: Path) -> 
                 make_run(tmp_path, name, seed, profile=profile, epochs=training(9, best=best + seed), number=profile[0] * 12)
     row = verdicts(tmp_path)["D8"][0]
     assert row["verdict"] == "reproduced"
-    assert ", quick," in str(row["note"])
+    assert ", profile quick," in str(row["note"])
 
 
 def test_runs_that_cannot_be_compared_are_not(tmp_path: Path) -> None:

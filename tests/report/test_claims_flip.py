@@ -226,4 +226,4 @@ def test_the_same_runs_as_reference_runs_decide_too(tmp_path: Path, reference: P
     write(reference)
     rows = [row for row in tables.build("claims", tmp_path / "none").rows if row["claim"] == claim]
     assert [row["verdict"] for row in rows] == list(expected)
-    assert all("reference" in str(row["note"]) for row in rows if row["verdict"] != "not run yet")
+    assert all("reference runs" in str(row["note"]) for row in rows if row["verdict"] != "not run yet")

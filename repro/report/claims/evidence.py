@@ -63,7 +63,7 @@ def closeness(group: Group) -> int:
 
 def where(group: Group) -> str:
     """The place of a group in words, with what a reader must know of its runs."""
-    place = f"{group.model}, {data_label(group)}, K = {group.blocks}, {group.profile}, {group.device}"
+    place = f"{group.model}, {data_label(group)}, K = {group.blocks}, profile {group.profile}, {group.device}"
     return "; ".join((place, *group.marks))
 
 

@@ -55,7 +55,7 @@ def build(source: Source, select: str) -> Table:
             unrun = finding.verdict == NOT_RUN
             words = [finding.where, finding.untestable, finding.undecided, finding.words]
             if from_project and not unrun:
-                words.append("reference")
+                words.append("reference runs")
             if unrun:
                 needs = "needs at least two finished seeds, long enough: " if finding.where else ""
                 words.append(needs + (finding.command or claim.command))

@@ -15,6 +15,7 @@ COLUMNS = [
     *(column for column in CONTEXT if column.name != "blocks"),
     *PLACE,
     Column("blocks", "K", number=True),
+    Column("epochs", "epochs", context=True, number=True),
     Column("method", "method"),
     Column("test_accuracy_best", "best test accuracy %", decimals=2, number=True),
     Column("difference", "against BP, points", decimals=2, number=True),
@@ -39,7 +40,7 @@ def build(source: Source, select: str) -> Table:
     table = Table("headline-pipeline", COLUMNS, [rows[place] for place in sorted(rows)])
     table.caption = [
         "Best: the best epoch on the test set, as the papers print it. Against BP: in pairs by seed. Speed-up: ratio of "
-        "seconds per batch, interval on the log scale; 'not testable here' where blocks share a core or device. Bound: "
+        "seconds per batch, interval on the log scale; not testable here where blocks share a core or device. Bound: "
         "simulated from the measured compute times with free communication. Slow-down: our random delays.",
         HALF_WIDTH + " Brackets: the 95 % interval itself.",
     ]
@@ -64,7 +65,7 @@ def _trained(group: Group, groups: list[Group]) -> dict[str, Value]:
     cells = {**accuracy.row(group, groups, "best"), **speedup.row(group, groups)}
     if group.oversubscribed and group.method != "bp":
         cells["speedup"] = UNTESTABLE
-    return {**cells, "published": _published(group)}
+    return {**cells, "epochs": group.length[0], "published": _published(group)}
 
 
 def _delayed(group: Group) -> dict[str, Value]:

@@ -42,7 +42,8 @@ def build(source: Source, select: str) -> Table:
         *found.caption(),
         f"Shares of the (convolution, batch) pairs of a whole run in profile {source.profile or 'paper'}; FLOPs: each "
         "convolution weighs as much as its dense filter gradient. Convolutions of 3x3 and larger only.",
-        "A quarter of the filter gradients is 1/12 of a convolution's training cost: 8.3 % is the most that s1 can save.",
+        "Filter gradients are about a third of a convolution's training cost: a quarter of them by FLOPs can save 1/12 = "
+        "8.3 % at most, and a schedule whose share by FLOPs is larger a third of that share.",
         "Uses in runs: what stored runs counted (all estimators on that schedule); fall-backs to the full gradient included "
         "as full. ± is the half-width of the 95 % t interval over runs.",
     ]
