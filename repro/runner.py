@@ -20,7 +20,7 @@ from repro.errors import ReproError, UserError
 from repro.experiments import experiment
 from repro.experiments.session import Session
 from repro.pipeline.approximation import check_gradient
-from repro.pipeline.launch import BlockFailed, Diverged
+from repro.pipeline.launch import BlockFailed, Diverged, check_port
 from repro.pipeline.machine import environment
 from repro.pipeline.plan import Plan, make_plan
 from repro.progress import Progress
@@ -45,6 +45,9 @@ class Outcome:
 
 def plan_runs(recipes: Sequence[Recipe], out: Path, device: str) -> list[Plan]:
     """Resolve all recipes before anything runs, so that a wrong one stops the command first."""
+    for recipe in recipes:
+        if recipe.blocks > 1:
+            check_port(recipe.runtime.port)
     check_writable(out)
     plans = [make_plan(recipe, device) for recipe in recipes]
     for plan in plans:
@@ -66,13 +69,14 @@ def check_writable(out: Path) -> None:
 def run_all(
     plans: Sequence[Plan], seeds: Sequence[int], out: Path, progress: Progress, *, fail_fast: bool, fresh: bool
 ) -> list[Outcome]:
-    """Run every seed of every plan; a seed that another process holds is waited for after the others.
+    """Run every plan with the first seed, then with the next: what is compared by seed runs close in time.
 
+    A seed that another process holds is waited for after the others.
     Raises KeyboardInterrupt or Terminated after leaving a resumable state.
     """
     outcomes: list[Outcome] = []
     later: list[tuple[Plan, int]] = []
-    for blocking, jobs in ((False, [(plan, seed) for plan in plans for seed in seeds]), (True, later)):
+    for blocking, jobs in ((False, [(plan, seed) for seed in seeds for plan in plans]), (True, later)):
         for plan, seed in jobs:
             folder = RunFolder(paths.seed_folder(out, plan.recipe.name, plan.hash, seed))
             if folder.finished() and not fresh:
