@@ -12,6 +12,7 @@ from repro import data, models, paths
 from repro.errors import MissingError, UserError
 from repro.pipeline.costs import measured_costs
 from repro.pipeline.machine import cores, machine_name
+from repro.pipeline.network_checks import check_one_value, check_tied
 from repro.pipeline.partition import LayerCost, best_cut, spans
 from repro.recipe import Recipe, run_hash
 from repro.schedule import Action, Deadlock, Kind, Schedule, simulate
@@ -96,6 +97,8 @@ def make_plan(recipe: Recipe, device: str, *, measure: bool | None = None, costs
     evaluations = evaluation_points(recipe, steps, num_batches)
     recompute = recipe.method.schedule(recipe.blocks, num_batches, {}).recompute
     shapes = models.shapes(factories, seedless.image_shape)
+    check_tied(factories)
+    check_one_value(recipe, factories, shapes, {seedless.train_batch_size(i) for i in range(min(steps, num_batches))})
     costs = None
     cut = _checked_cut(recipe.cut, len(factories)) if isinstance(recipe.cut, tuple) else ()
     if measure or (measure is None and recipe.cut == "measured" and recipe.blocks > 1):
