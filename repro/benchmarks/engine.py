@@ -141,7 +141,8 @@ def bare_loop(plan: Plan) -> float:
     torch.set_num_threads(plan.threads)
     try:
         batches = data.load(plan.recipe.data, plan.data_root, 0)
-        layers = [(f.name, f.build(0)) for f in models.layers(plan.recipe.model, batches.image_shape, plan.num_classes)]
+        model, form = plan.recipe.model, plan.recipe.memory_format
+        layers = [(f.name, f.build(0)) for f in models.layers(model, batches.image_shape, plan.num_classes, form)]
         net = torch.nn.Sequential(*(layer for _, layer in layers)).train()
         sgd = BlockOptimizer(layers, plan.recipe.optimizer, plan.steps_per_epoch).sgd
         assert sgd is not None

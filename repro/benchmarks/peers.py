@@ -104,7 +104,7 @@ def _stage(rank: int, raw: Any, cut: Any, threads: int, schedule: str, port: int
         world_size=recipe.blocks,
     )
     batches = data.load(recipe.data, data_root(recipe), 0)
-    factories = models.layers(recipe.model, batches.image_shape, batches.num_classes)
+    factories = models.layers(recipe.model, batches.image_shape, batches.num_classes, recipe.memory_format)
     low, high = spans(cut, len(factories))[rank]
     net = torch.nn.Sequential(*(f.build(0) for f in factories[low:high])).train()
     stage = pipelining.PipelineStage(net, rank, recipe.blocks, torch.device("cpu"))

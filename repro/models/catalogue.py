@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from repro.errors import UserError, nearest
 from repro.models import bottleneck, resnet, small, vgg
@@ -35,11 +36,18 @@ def names() -> tuple[str, ...]:
     return NAMES
 
 
-def layers(spec: ModelSpec, image_shape: tuple[int, int, int], num_classes: int) -> list[LayerFactory]:
-    """Return the layers of a model for images of [C, H, W], in forward order.
+def layers(
+    spec: ModelSpec, image_shape: tuple[int, int, int], num_classes: int, memory_format: str = "contiguous"
+) -> list[LayerFactory]:
+    """Return the layers of a model for images of [C, H, W], in forward order; `memory_format` as in a recipe.
 
     Raises UserError for an unknown name, an option that the model does not take, or images that are too small.
     """
+    found = _plain(spec, image_shape, num_classes)
+    return [replace(f, channels_last=True) for f in found] if memory_format == "channels_last" else found
+
+
+def _plain(spec: ModelSpec, image_shape: tuple[int, int, int], num_classes: int) -> list[LayerFactory]:
     name, (channels, height, width) = spec.name, image_shape
     depth = _resnet_depth(name)
     if depth is None and name not in NAMES:

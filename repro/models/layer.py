@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from repro.models.initialise import initialise
+from repro.models.memory_format import use_channels_last
 from repro.seeding import derive
 
 
@@ -18,11 +19,12 @@ class LayerFactory:
 
     name: str
     make: Callable[[], nn.Module]
+    channels_last: bool = False
 
     @property
     def kind(self) -> str:
         """The same for layers that are made alike, whatever their names."""
-        return repr(self.make)
+        return repr(self.make) + (" channels last" if self.channels_last else "")
 
     def build(self, seed: int) -> nn.Module:
         """Construct the layer; its weights depend on (seed, name) alone, never on K or on what was built before."""
@@ -30,6 +32,8 @@ class LayerFactory:
             torch.default_generator.manual_seed(derive(seed, "weights", self.name))  # a GPU's stays as it is
             module = self.make()
             initialise(module)
+        if self.channels_last:
+            use_channels_last(module)
         return module
 
 

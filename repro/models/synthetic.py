@@ -32,7 +32,7 @@ class SyntheticGradient(nn.Module):
 
     def forward(self, x: Tensor, labels: Tensor) -> Tensor:
         """Predict dL/dx for a block's output x."""
-        hidden = self.conv1(x)
+        hidden = self.conv1(x.contiguous())
         if self.label is not None:
             hot = functional.one_hot(labels, self.num_classes).to(x.dtype)
             hidden = hidden + self.label(hot)[:, :, None, None]

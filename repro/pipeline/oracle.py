@@ -86,7 +86,7 @@ class Oracle:
         self.data = data.load(recipe.data, plan.data_root, seed)
         schedule = plan.schedule()
         self.m, self.replays = schedule.staleness, schedule.recompute
-        factories = models.layers(recipe.model, self.data.image_shape, plan.num_classes)
+        factories = models.layers(recipe.model, self.data.image_shape, plan.num_classes, recipe.memory_format)
         layers = [(f.name, f.build(seed)) for f in factories]
         if plan.approximates:
             self.approximation: gradient.Approximation | None = gradient.attach(
@@ -297,7 +297,7 @@ class Oracle:
             if batch in self.true_gradients[k]:
                 output, labels, true_gradient = self.true_gradients[k].pop(batch)
                 adam.zero_grad(set_to_none=True)
-                torch.autograd.backward(functional.mse_loss(module(output, labels), true_gradient))
+                torch.autograd.backward(functional.mse_loss(module(output, labels), true_gradient.contiguous()))
                 adam.step()
 
     @torch.no_grad()

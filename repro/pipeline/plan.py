@@ -85,7 +85,7 @@ def make_plan(recipe: Recipe, device: str, *, measure: bool | None = None, costs
     root = data_root(recipe)
     data.prepare(recipe.data, root)
     seedless = data.load(recipe.data, root, 0)
-    factories = models.layers(recipe.model, seedless.image_shape, seedless.num_classes)
+    factories = models.layers(recipe.model, seedless.image_shape, seedless.num_classes, recipe.memory_format)
     if recipe.blocks > len(factories):
         raise UserError(
             f"blocks = {recipe.blocks} is more than the {len(factories)} layers of {recipe.model.name}: "

@@ -59,7 +59,7 @@ class SyntheticInterface:
         """One Adam step on the mean squared error of the prediction for a batch that is now known."""
         output, labels = self.stored.pop(key)
         self.adam.zero_grad(set_to_none=True)
-        torch.autograd.backward(functional.mse_loss(self.module(output, labels), true_gradient))
+        torch.autograd.backward(functional.mse_loss(self.module(output, labels), true_gradient.contiguous()))
         self.adam.step()
 
     def held_bytes(self) -> int:

@@ -78,3 +78,12 @@ def test_a_layer_that_writes_to_its_input_sees_a_copy(tiny: Callable[..., Any], 
     for blocks in (2, 4):
         recipe = tiny(model={"name": "tiny-relu"}, method=METHODS["dsp"], blocks=blocks, max_steps=8, epochs=2)
         assert_equal(recipe, tmp_path)
+
+
+@pytest.mark.parametrize("blocks", [1, 3])
+@pytest.mark.parametrize("name", ["bp", "dsp", "gpipe", "ddg", "cdni-lag2"])
+def test_channels_last_equals_the_oracle_too(name: str, blocks: int, tiny: Callable[..., Any], tmp_path: Path) -> None:
+    """Messages carry tensors in plain order; a block must lay them out again as if there were no cut."""
+    changes = {"method": METHODS[name], "blocks": blocks, "max_steps": 16, "epochs": 3}
+    estimator = {"gradient.estimator": "top1"} if name == "dsp" else {}
+    assert_equal(tiny(memory_format="channels_last", **changes, **estimator), tmp_path)
