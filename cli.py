@@ -82,7 +82,7 @@ def run(
     fail_fast: Annotated[bool, typer.Option(help="stop at the first seed that fails")] = False,
     fresh: Annotated[bool, typer.Option(help="run again what is finished or was cut off")] = False,
 ) -> None:
-    """Run recipes over seeds; finished seeds are skipped, cut-off ones resumed."""
+    """Run recipes, all of them seed by seed; finished seeds are skipped, cut-off ones resumed."""
     from repro.commands.run import run_recipes
 
     code = run_recipes(recipes, seeds, seed_list, profile, settings or [], out, device.value, dry_run, fail_fast, fresh)

@@ -20,7 +20,7 @@ from repro.errors import ReproError, UserError
 from repro.experiments import experiment
 from repro.experiments.session import Session
 from repro.pipeline.approximation import check_gradient
-from repro.pipeline.launch import BlockFailed, Diverged
+from repro.pipeline.launch import BlockFailed, Diverged, check_port
 from repro.pipeline.machine import environment
 from repro.pipeline.plan import Plan, make_plan
 from repro.progress import Progress
@@ -45,6 +45,9 @@ class Outcome:
 
 def plan_runs(recipes: Sequence[Recipe], out: Path, device: str) -> list[Plan]:
     """Resolve all recipes before anything runs, so that a wrong one stops the command first."""
+    for recipe in recipes:
+        if recipe.blocks > 1:
+            check_port(recipe.runtime.port)
     check_writable(out)
     plans = [make_plan(recipe, device) for recipe in recipes]
     for plan in plans:

@@ -43,7 +43,6 @@ def show_plan(
     recipe = choose_recipe(name, profile, [*settings, *extra], device)
     plan = make_plan(recipe, device, measure=True)
     assert plan.costs is not None
-    base = recipe.model_copy(update={"method": _bp()})
     schedule = plan.schedule()
     rows: list[dict[str, Any]] = []
     for k, (low, high) in enumerate(plan.layer_spans):
@@ -72,7 +71,6 @@ def show_plan(
         "bp_seconds_per_batch": alone,
         "speedup_bound": alone / period,
         "oversubscribed": plan.oversubscribed,
-        "baseline": base.method.label(plan.blocks),
     }
     if as_json:
         print(json.dumps({"rows": rows, "summary": summary, "environment": environment()}, indent=1))
@@ -116,9 +114,3 @@ def _durations(rows: Sequence[dict[str, Any]]) -> Any:
         return float(row["backward_seconds"]) if action.kind is Kind.BACKWARD else 0.0
 
     return duration
-
-
-def _bp() -> Any:
-    from repro.methods import parse_method
-
-    return parse_method("bp")

@@ -25,7 +25,6 @@ class Session:
     steps: int = 0
     restarted: int = 0  # times the run went on from a checkpoint
     earlier_seconds: float = 0.0  # training seconds before the checkpoint that the run went on from
-    pids: list[int] = field(default_factory=list)
     _file: TextIO | None = None
 
     def write(self, row: dict[str, Any]) -> None:

@@ -26,13 +26,11 @@ def run(session: Session) -> dict[str, Any]:
     session.progress.start(plan, session.seed, 0)
     session.progress.say(f"seed {session.seed}: first without delays")
     calm = replace(plan, recipe=plan.recipe.model_copy(update={"straggler": StragglerSpec()}))
-    clean = Launch(calm, session.seed).run(
-        Listener(step=lambda batch, loss, samples: losses.append(loss), started=session.pids.extend)
-    )
+    clean = Launch(calm, session.seed).run(Listener(step=lambda batch, loss, samples: losses.append(loss)))
     session.progress.say(f"seed {session.seed}: now with delays")
     typical = tuple(float(s["busy_seconds"]) for s in clean)
     delayed = Launch(plan, session.seed, typical_seconds=typical).run(
-        Listener(step=_same(losses, session), epoch=session.epoch, started=session.pids.extend)
+        Listener(step=_same(losses, session), epoch=session.epoch)
     )
     samples = samples_from(session, 0)
     before, after = timings(clean, calm, samples), timings(delayed, plan, samples)

@@ -27,14 +27,7 @@ def run(session: Session) -> dict[str, Any]:
     _resume(session, launch)
     session.progress.start(plan, session.seed, session.steps)
     first_step = session.steps
-    summaries = launch.run(
-        Listener(
-            step=session.step,
-            epoch=session.epoch,
-            stalled=session.progress.say,
-            started=session.pids.extend,
-        )
-    )
+    summaries = launch.run(Listener(step=session.step, epoch=session.epoch, stalled=session.progress.say))
     samples = samples_from(session, first_step)
     fields = timings(summaries, plan, samples)
     fields["train_seconds"] += session.earlier_seconds

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Literal
 
 from repro.methods.base import LockingRule, Method
-from repro.schedule import Schedule
-from repro.schedule.decoupled import decoupled
+from repro.schedule import Schedule, Staleness
+from repro.schedule.decoupled import by_staleness
 
 
 class DDG(Method):
@@ -24,15 +24,8 @@ class DDG(Method):
 
     def schedule(self, blocks: int, num_batches: int, evaluations: Mapping[int, int]) -> Schedule:
         """m_k = K-1-k, graphs kept."""
-        return decoupled(
-            num_batches=num_batches,
-            m=tuple(blocks - 1 - k for k in range(blocks)),
-            p=(0,) * blocks,
-            q=(0,) + (1,) * (blocks - 1),
-            recompute=False,
-            locking=self.locking,
-            evaluations=evaluations,
-        )
+        setting = Staleness.uniform(blocks, 0, 1)
+        return by_staleness(setting, num_batches, evaluations, recompute=False, locking=self.locking)
 
     def label(self, blocks: int) -> str:
         """DDG (mailbox)."""

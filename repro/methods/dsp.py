@@ -13,7 +13,7 @@ from typing import Literal
 
 from repro.methods.base import Method
 from repro.schedule import Schedule, Staleness
-from repro.schedule.decoupled import decoupled
+from repro.schedule.decoupled import by_staleness
 
 
 class DSP(Method):
@@ -33,14 +33,7 @@ class DSP(Method):
     def schedule(self, blocks: int, num_batches: int, evaluations: Mapping[int, int]) -> Schedule:
         """Free-running blocks bounded by the queues p and q."""
         setting = Staleness.parse(self.staleness, blocks)
-        return decoupled(
-            num_batches=num_batches,
-            m=setting.m,
-            p=setting.p,
-            q=setting.q,
-            recompute=True,
-            evaluations=evaluations,
-        )
+        return by_staleness(setting, num_batches, evaluations, recompute=True)
 
     def label(self, blocks: int) -> str:
         """DSP(1,1,0;4,2,0)."""

@@ -11,7 +11,7 @@ from typing import Literal
 
 from repro.methods.base import Method
 from repro.schedule import Schedule, Staleness
-from repro.schedule.decoupled import decoupled
+from repro.schedule.decoupled import by_staleness
 
 
 class FDG(Method):
@@ -22,11 +22,4 @@ class FDG(Method):
     def schedule(self, blocks: int, num_batches: int, evaluations: Mapping[int, int]) -> Schedule:
         """p = q = 1 at every boundary, graphs kept."""
         setting = Staleness.uniform(blocks, 1, 1)
-        return decoupled(
-            num_batches=num_batches,
-            m=setting.m,
-            p=setting.p,
-            q=setting.q,
-            recompute=False,
-            evaluations=evaluations,
-        )
+        return by_staleness(setting, num_batches, evaluations, recompute=False)

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from typing import Literal
 
 from repro.methods.base import LockingRule, Method
-from repro.schedule import Schedule
-from repro.schedule.decoupled import decoupled
+from repro.schedule import Schedule, Staleness
+from repro.schedule.decoupled import by_staleness
 
 
 class FR(Method):
@@ -28,15 +28,8 @@ class FR(Method):
 
     def schedule(self, blocks: int, num_batches: int, evaluations: Mapping[int, int]) -> Schedule:
         """m_k = K-1-k, no output queue, one gradient may wait."""
-        return decoupled(
-            num_batches=num_batches,
-            m=tuple(blocks - 1 - k for k in range(blocks)),
-            p=(0,) * blocks,
-            q=(0,) + (1,) * (blocks - 1),
-            recompute=True,
-            locking=self.locking,
-            evaluations=evaluations,
-        )
+        setting = Staleness.uniform(blocks, 0, 1)
+        return by_staleness(setting, num_batches, evaluations, recompute=True, locking=self.locking)
 
     def lr_factor(self, block: int, blocks: int) -> float:
         """The authors' code doubles the first block's rate; off by default."""

@@ -1,7 +1,7 @@
 """Networks as lists of layers that can be cut between any two of them, never inside a residual block."""
 
 from repro.models.catalogue import layers, names
-from repro.models.inspection import estimated_cost, mutates_input, shapes, shared_parameters
+from repro.models.inspection import estimated_cost, mutates_input, normalises_one_value, shapes, shared_parameters
 from repro.models.layer import LayerFactory, run_layer
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "layers",
     "mutates_input",
     "names",
+    "normalises_one_value",
     "run_layer",
     "shapes",
     "shared_parameters",

@@ -70,6 +70,27 @@ def mutates_input(module: nn.Module, x: Tensor) -> bool:
     return probe._version != before
 
 
+def normalises_one_value(module: nn.Module, input_shape: Shape) -> bool:
+    """Whether a BatchNorm of `module` meets a single value per channel when one sample comes in: it has no variance."""
+    found = False
+
+    def look(_part: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        nonlocal found
+        found = found or inputs[0].numel() == inputs[0].shape[1]
+
+    kinds = nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d
+    hooks = [part.register_forward_pre_hook(look) for part in module.modules() if isinstance(part, kinds)]
+    if not hooks:
+        return False
+    try:
+        with _mode(module, training=False), torch.no_grad():
+            module(torch.zeros((1, *input_shape)))
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return found
+
+
 def shared_parameters(layers: Sequence[tuple[str, nn.Module]]) -> None:
     """Raise UserError, naming both layers, where two layers share a weight: copies in two blocks would drift apart."""
     owners: dict[tuple[int, int], tuple[str, str]] = {}  # (memory, offset in it) -> (layer, weight)

@@ -10,7 +10,7 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,6 @@ class Listener:
     epoch: Callable[[int, dict[str, float]], None] = lambda epoch, numbers: None
     committed: Callable[[int, int], None] = lambda epoch, updates: None
     stalled: Callable[[str], None] = lambda text: None
-    started: Callable[[list[int]], None] = lambda pids: None
 
 
 @dataclass
@@ -73,7 +72,6 @@ class Launch:
     seed: int
     checkpoints: Path | None = None
     resume: Path | None = None
-    resume_extra: dict[str, Any] = field(default_factory=dict)
     final_weights: Path | None = None
     typical_seconds: tuple[float, ...] | None = None
     checkpoint_extra: Callable[[], dict[str, Any]] = dict
@@ -107,7 +105,6 @@ class Launch:
                 process.start()
                 theirs.close()
                 children.append(_Child(k, process, ours))
-            listener.started([c.process.pid for c in children])
             self._watch(children, listener, status)
         finally:
             _end_all(children)
@@ -163,35 +160,26 @@ class Launch:
             child.failure = (rest[0], rest[1], rest[2], rest[3])
 
 
-_PLAN_FIELDS = (
-    "devices",
-    "threads",
-    "cut",
-    "names",
-    "shapes",
-    "num_classes",
-    "steps_per_epoch",
-    "test_steps",
-    "num_batches",
-    "evaluations",
-    "costs",
-    "data_root",
-    "data_identity",
-    "hash",
-)
+_PLAN_FIELDS = tuple(f.name for f in fields(Plan) if f.name != "recipe")  # a recipe travels as plain data
+
+
+def check_port(port: int) -> None:
+    """Raise UserError if `port` is in use; 0 stands for any free one."""
+    if port == 0:
+        return
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise UserError(
+                f"runtime.port = {port} cannot be used ({error.strerror}): give a free port in 1..65535, or 0 for any"
+            ) from None
 
 
 def rendezvous(port: int) -> TCPStore:
     """Open the store where the blocks meet; port 0 takes any free one. UserError if the port is in use."""
-    if port:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError as error:
-                raise UserError(
-                    f"runtime.port = {port} cannot be used ({error.strerror}): give a free port in 1..65535, or 0 for any"
-                ) from None
+    check_port(port)
     return TCPStore("127.0.0.1", port, is_master=True, wait_for_workers=False)
 
 

@@ -12,6 +12,7 @@ from repro import data, models, paths
 from repro.errors import MissingError, UserError
 from repro.pipeline.costs import measured_costs
 from repro.pipeline.machine import cores, machine_name
+from repro.pipeline.network_checks import check_one_value, check_tied
 from repro.pipeline.partition import LayerCost, best_cut, spans
 from repro.recipe import Recipe, run_hash
 from repro.schedule import Action, Deadlock, Kind, Schedule, simulate
@@ -73,12 +74,13 @@ class Plan:
         return self.recipe.method.schedule(self.blocks, self.num_batches, self.evaluations if evaluations else {})
 
 
-def make_plan(recipe: Recipe, device: str, *, measure: bool | None = None) -> Plan:
+def make_plan(recipe: Recipe, device: str, *, measure: bool | None = None, costs_folder: Path | None = None) -> Plan:
     """Resolve `recipe` for `device` ("cpu" or "cuda"); prepares the data, measures layers, checks the schedule.
 
     Raises UserError, before any process starts, where blocks exceed layers, a cut is out of range or the
     schedule deadlocks; MissingError where data or devices are not there. `measure` forces or forbids the
-    measurement of layer times (default: where the cut asks for it).
+    measurement of layer times (default: where the cut asks for it); `costs_folder` holds what was measured
+    before (default: the machine's cache).
     """
     root = data_root(recipe)
     data.prepare(recipe.data, root)
@@ -95,13 +97,16 @@ def make_plan(recipe: Recipe, device: str, *, measure: bool | None = None) -> Pl
     evaluations = evaluation_points(recipe, steps, num_batches)
     recompute = recipe.method.schedule(recipe.blocks, num_batches, {}).recompute
     shapes = models.shapes(factories, seedless.image_shape)
+    check_tied(factories)
+    check_one_value(recipe, factories, shapes, {seedless.train_batch_size(i) for i in range(min(steps, num_batches))})
     costs = None
     cut = _checked_cut(recipe.cut, len(factories)) if isinstance(recipe.cut, tuple) else ()
     if measure or (measure is None and recipe.cut == "measured" and recipe.blocks > 1):
         batch = recipe.data.batch_size
         where = torch.device(devices(recipe.blocks, device)[0])
+        known = costs_folder or paths.costs()
         inputs = [(batch, *shape) for shape in shapes[:-1]]
-        costs = tuple(measured_costs(factories, inputs, where, threads, paths.costs(), machine_name(where)))
+        costs = tuple(measured_costs(factories, inputs, where, threads, known, machine_name(where)))
     if not isinstance(recipe.cut, tuple) and recipe.blocks > 1:
         basis = costs if recipe.cut == "measured" and costs else _estimated(factories, shapes)
         cut = best_cut(basis, recompute)

@@ -11,8 +11,29 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from repro.schedule.actions import Action, Kind, Schedule
+from repro.schedule.staleness import Staleness
 
 Locking = Literal["free", "mailbox", "barrier"]
+
+
+def by_staleness(
+    setting: Staleness,
+    num_batches: int,
+    evaluations: Mapping[int, int],
+    *,
+    recompute: bool,
+    locking: Locking = "free",
+) -> Schedule:
+    """Return the schedule of blocks whose staleness and queues are those of `setting`, q after Eq. 6."""
+    return decoupled(
+        num_batches=num_batches,
+        m=setting.m,
+        p=setting.p,
+        q=setting.q,
+        recompute=recompute,
+        locking=locking,
+        evaluations=evaluations,
+    )
 
 
 def decoupled(

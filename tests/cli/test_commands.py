@@ -187,6 +187,16 @@ def test_a_port_in_use_is_named(repro: Repro, tmp_path: Path) -> None:
         done = repro("run", TINY["dsp"], "--set", f"runtime.port={port}", "--out", str(tmp_path), *SMOKE)
     assert done.returncode == 2
     assert f"runtime.port = {port}" in done.stderr
+    assert list(tmp_path.iterdir()) == [], "said before anything is written"
+
+
+def test_recipes_run_seed_by_seed(repro: Repro, tmp_path: Path) -> None:
+    """What is compared by seed runs close in time, and a table with one seed of everything exists early."""
+    words = ["--seeds", "2", "--set", "max_steps=2", "--set", "blocks=1", "--out", str(tmp_path), *SMOKE]
+    assert repro("run", TINY["bp"], TINY["dsp"], *words).returncode == 0
+    ended = sorted(tmp_path.glob("*/*/seed-*/result.json"), key=lambda path: path.stat().st_mtime_ns)
+    order = [(str(run["recipe"]), run["seed"]) for run in (json.loads(path.read_text()) for path in ended)]
+    assert order == [("tiny-bp", 0), ("tiny-dsp", 0), ("tiny-bp", 1), ("tiny-dsp", 1)]
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 4])
