@@ -46,6 +46,7 @@ results: ## make the reference runs again (an hour or two on a quiet machine; go
 	$(BIN)/repro run $(STRAGGLERS) $(REFERENCE)
 	$(BIN)/repro run bias-resnet20 $(REFERENCE)
 	$(MAKE) $(patsubst %,results/reference/bench/%.json,kernels engine)
+	$(BIN)/repro report --readme README.md
 
 results/reference/bench/%.json:
 	$(BIN)/repro bench $*

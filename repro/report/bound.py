@@ -31,7 +31,7 @@ def slowest_block(run: StoredRun) -> float | None:
 def simulated_seconds(run: StoredRun, method: Mapping[str, Any] | None = None) -> float | None:
     """Seconds per batch of the run's schedule if its blocks computed as measured and messages cost nothing.
 
-    `method`: of another method's schedule on the same compute times.
+    `method`: of another method's schedule on the same compute times, a replay taking as long as the forward.
     """
     found = _model(run, BATCHES, method)
     if found is None:
@@ -81,11 +81,13 @@ def _model(
     try:
         method = parse_method(other or run.recipe.get("method"))
         schedule = method.schedule(blocks, num_batches, {})
+        own = parse_method(run.recipe.get("method")).schedule(blocks, 1, {})
         micro = max(1, method.micro_batches(int(run.recipe.get("data", {}).get("batch_size", 1))))
     except (ValueError, TypeError, AttributeError):
         return None
     recorded = _shares(run, blocks)
-    costs = [recorded[k] or _default_shares(schedule.recompute[k]) for k in range(blocks)]
+    costs = [recorded[k] or _default_shares(own.recompute[k]) for k in range(blocks)]
+    costs = [{"R": shares["F"], **shares} for shares in costs]
 
     def duration(block: int, action: Any) -> float:
         kind = action.kind.value
@@ -96,11 +98,23 @@ def _model(
 
 
 def bound(group: Group, base: Group | None) -> float | None:
-    """Largest possible speed-up over `base` (BP): its blocks' compute time, over the simulated time of `group`."""
+    """Largest possible speed-up over `base` (BP): its blocks' compute time, over the simulated time of `group`.
+
+    Simulated on the group's own compute times; where its blocks shared a core or device, and so slowed each other down,
+    on those of BP, whose blocks compute one at a time (None for DNI, whose module BP has not).
+    """
     if base is None:
         return None
+    shared = group.oversubscribed and group is not base
+    if shared and group.method == "dni":
+        return None
     alone = [sum(busy_per_block(run)) for run in base.complete if busy_per_block(run)]
-    periods = [p for run in group.complete if (p := simulated_seconds(run))]
+    simulated = (
+        [simulated_seconds(run, group.settings.get("method")) for run in base.complete]
+        if shared
+        else [simulated_seconds(run) for run in group.complete]
+    )
+    periods = [p for p in simulated if p]
     if not alone or not periods:
         return None
     return median(alone) / median(periods)

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from repro.errors import UserError
-from repro.report import figures
+from repro.report import canvas, figures
 from repro.report.curves import bin_of, over_epochs, over_steps
-from repro.report.figures import queues
+from repro.report.figures import headline, queues
 from repro.report.source import Source
+from repro.report.stats import Estimate
 from repro.schedule import Staleness
 from tests.conftest import ROOT
 from tests.report.factory import make_run, training
@@ -83,6 +84,17 @@ def test_every_figure_can_be_drawn(runs: Path, tmp_path: Path) -> None:
     assert [p.stem for p in paths] == list(figures.names())
     assert notes == []
     assert all(p.read_text().startswith("<?xml") for p in paths)
+
+
+@pytest.mark.parametrize(("far", "cut"), [(-20.0, True), (-2.0, False)])
+def test_a_method_far_off_does_not_flatten_the_others(runs: Path, far: float, cut: bool) -> None:
+    group = Source(runs).find(lambda run: run.recipe_name == "bp-resnet98-k2").groups[0]
+    rows = [(group, group, Estimate(mean, mean - 0.5, mean + 0.5, 5)) for mean in (-1.0, far, 0.2)]
+    axes = canvas.new_figure(4, 3).add_axes((0.1, 0.1, 0.8, 0.8))
+    axes.plot([mean for *_, e in rows for mean in (e.low, e.high)], range(6))
+    headline._cut(axes, rows, 0.0)
+    assert (axes.get_xlim()[0] > far) == cut
+    assert [text.get_text() for text in axes.texts] == (["\N{LEFTWARDS ARROW} -20.0"] if cut else [])
 
 
 def test_curves_are_the_tables_statistics(runs: Path) -> None:

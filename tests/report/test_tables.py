@@ -66,6 +66,16 @@ def test_oversubscribed_runs_state_no_speed_up(tmp_path: Path) -> None:
     assert table.problems == ["oversubscribed, more blocks than devices or cores: bp-resnet98 (smoke), dsp-resnet98 (smoke)"]
 
 
+def test_the_bound_of_blocks_that_shared_a_core_is_modelled_on_the_times_of_bp(tmp_path: Path) -> None:
+    """Equal blocks at K = 3: 3 over 4/K for DSP, 5/K for FR (mailbox); their own, disturbed times do not enter."""
+    for name, busy in (("bp", 1.0), ("dsp", 9.0), ("fr", 2.0), ("dni", 1.0)):
+        make_run(tmp_path, f"{name}-resnet98", 0, oversubscribed=True, cores=2, busy_seconds=[busy] * 3)
+    found = {str(r["method"]): r["bound"] for r in tables.build("speedup", tmp_path).rows}
+    assert found["DSP(1,1,0;4,2,0)"] == pytest.approx(9 / 4, rel=0.01)
+    assert found["FR (mailbox)"] == pytest.approx(9 / 5, rel=0.01)
+    assert found["DNI"] is None
+
+
 def test_no_speed_up_against_another_machine_or_thread_count(tmp_path: Path) -> None:
     make_run(tmp_path, "bp-resnet98-k2", 0, machine="A")
     make_run(tmp_path, "dsp-resnet98-k2", 0, machine="B")

@@ -10,7 +10,7 @@ from repro.report.group import Group, Reader
 from repro.report.stats import Estimate, mean_interval
 from repro.report.table import Measured
 from repro.report.tables.accuracy import accuracy
-from repro.report.tables.memory import activation_bytes, activation_formula, activation_ratio
+from repro.report.tables.memory import MIB, activation_bytes, activation_formula, activation_ratio
 
 MARGIN = 0.5  # points of accuracy that count as "not below" (ours)
 AS_FORMULA = within(0.85, 1.15)
@@ -49,22 +49,24 @@ def memory_as_formula(evidence: Evidence) -> Sequence[Finding]:
                 findings.append(Finding(f"{g.label}, block {k}", where(g), _exact(blocks[k]), "x", AS_FORMULA))
         ends = queue_ends(groups)
         if ends is not None:
-            short, long = ends
-            what = f"growth from {short.label} to {long.label}, block 0"
-            findings.append(Finding(what, where(long), _exact(_growth(short, long)), "x", AS_FORMULA))
+            findings.append(_growth(*ends))
     return findings
 
 
-def _growth(short: Group, long: Group) -> Measured:
-    """Bytes that longer queues add, counted over formula."""
+def _growth(short: Group, long: Group) -> Finding:
+    """What the longest queues add to block 0, where they are longest, in bytes counted over those of the formula."""
 
     def added(read: Callable[[int], Reader]) -> dict[int, float]:
         before, after = (g.values(read(0)) for g in (short, long))
         return {s: after[s] - before[s] for s in set(before) & set(after)}
 
     counted, formula = added(activation_bytes), added(activation_formula)
-    ratios = [counted[s] / formula[s] for s in sorted(counted) if formula.get(s)]
-    return Measured(mean_interval(ratios), max(len(short.started), len(long.started)))
+    seeds = sorted(s for s in counted if formula.get(s))
+    value = Measured(mean_interval(counted[s] / formula[s] for s in seeds), max(len(short.started), len(long.started)))
+    what = f"growth from {short.label} to {long.label}, block 0"
+    sizes = [sum(side[s] for s in seeds) / max(1, len(seeds)) / MIB for side in (counted, formula)]
+    words = f"counted {sizes[0]:+.3g} MiB, formula {sizes[1]:+.3g} MiB"
+    return Finding(what, where(long), _exact(value), "x", AS_FORMULA, words=words)
 
 
 def _exact(value: Measured) -> Measured:

@@ -32,7 +32,7 @@ def faster(evidence: Evidence) -> Sequence[Finding]:
     findings = [_over(dsp, base, base.label, at_least(1.5, 1.0), limit)]
     for rule in LOCKING:
         label = f"FR ({rule})"
-        findings.append(_over(dsp, labelled(groups, label), label, above(1.0), _modelled_over_fr(dsp, rule)))
+        findings.append(_over(dsp, labelled(groups, label), label, above(1.0), _modelled_over_fr(dsp, base, rule)))
     return findings
 
 
@@ -48,9 +48,11 @@ def _over(dsp: Group, other: Group | None, label: str, rule: Rule, modelled: flo
     return Finding(what, where(dsp), ratio(other, dsp, "seconds_per_batch"), "x", rule, words=words)
 
 
-def _modelled_over_fr(dsp: Group, locking: str) -> float | None:
-    """Seconds of FR under a locking rule over those of DSP, both simulated on DSP's compute times."""
-    pairs = [(simulated_seconds(run, {"name": "fr", "locking": locking}), simulated_seconds(run)) for run in dsp.complete]
+def _modelled_over_fr(dsp: Group, base: Group, locking: str) -> float | None:
+    """Seconds of FR under a locking rule over those of DSP, both simulated on the same compute times (as in `bound`)."""
+    runs = base.complete if dsp.oversubscribed else dsp.complete
+    method = dsp.settings.get("method")
+    pairs = [(simulated_seconds(run, {"name": "fr", "locking": locking}), simulated_seconds(run, method)) for run in runs]
     known = [fr / own for fr, own in pairs if fr and own]
     return mean(known) if known else None
 

@@ -42,8 +42,9 @@ def build(source: Source, select: str) -> Table:
         "initial weights and data order are shared, else Welch; always against BP with the same K, device, machine and "
         "threads, through the same engine.",
         HALF_WIDTH,
-        "Bound: BP's compute time over the time per batch that the schedule needs with this row's compute times and free "
-        "communication. FR and DDG name their locking rule: the numbers are the same under all rules, the times are not.",
+        "Bound: BP's compute time over the time per batch that the schedule needs with this row's compute times (where "
+        "blocks shared a core: with BP's, and the replay added) and free communication. FR and DDG name their locking rule: "
+        "the numbers are the same under all rules, the times are not.",
         *(["Rows with more blocks than devices or cores state no speed-up."] if crowded else []),
         *anchors("speedup", {key(g) for g in groups}),
     ]
