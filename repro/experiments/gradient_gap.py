@@ -2,7 +2,7 @@
 
 For each update t: the method's gradient of block k, and the gradient of plain back-propagation through the whole
 network at W^(t) on batch t. Recorded: ||difference|| / number of parameters and the cosine per block, and the norm
-of the whole BP gradient; at every step of the first hundred, then once an epoch. It runs as the one-process
+of the whole BP gradient; at every step of the first hundred, then once an epoch, and at each of the last twenty. It runs as the one-process
 oracle, to which the engine is equal bit for bit.
 """
 
@@ -21,6 +21,7 @@ from repro.pipeline.entry import prepare
 from repro.pipeline.oracle import Oracle, Weights
 
 EVERY_STEP = 100  # steps at the start that are all recorded
+LAST_STEPS = 20  # and at the end: one batch alone says little
 
 
 def run(session: Session) -> dict[str, Any]:
@@ -35,7 +36,7 @@ def run(session: Session) -> dict[str, Any]:
 
     def observe(t: int, weights: list[Weights], gradients: list[Weights]) -> None:
         times.append(monotonic())
-        if t < EVERY_STEP or t % plan.steps_per_epoch == 0:
+        if t < EVERY_STEP or t % plan.steps_per_epoch == 0 or t >= plan.num_batches - LAST_STEPS:
             session.write({"kind": "gap", "step": t, **gap(oracle, t, weights, gradients)})
 
     oracle = Oracle(plan, session.seed, observe, on_loss=session.step, on_epoch=session.epoch)
