@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from repro import paths
 from repro.commands.resolve import choose_device, choose_recipe
 from repro.recipe import Recipe, load, parse_overrides
+from repro.report.current import flatten
+
+if TYPE_CHECKING:
+    from repro.pipeline.plan import Plan
 
 DEFAULT_SEEDS = 5  # what a table wants of a recipe
 
@@ -23,10 +27,17 @@ def show_recipe(name: str, profile: str | None, settings: Sequence[str], out: Pa
     changed = changes(recipe, name, settings)
     published = published_numbers(recipe)
     done = seeds_done(recipe, out or paths.runs())
-    time = predicted_seconds(recipe, out or paths.runs())
+    time, basis = predicted_seconds(recipe, out or paths.runs())
     drawing = schedule_drawing(recipe)
     if as_json:
-        row = {"recipe": values, "changed": changed, "published": published, "seeds_complete": done, "seconds": time}
+        row = {
+            "recipe": values,
+            "changed": changed,
+            "published": published,
+            "seeds_complete": done,
+            "seconds": time,
+            "seconds_from": basis,
+        }
         print(json.dumps({"rows": [row], "environment": {}}, indent=1))
         return
     print(yaml.safe_dump(values, sort_keys=False).rstrip())
@@ -36,29 +47,20 @@ def show_recipe(name: str, profile: str | None, settings: Sequence[str], out: Pa
     print("\n".join(f"#   {line}" for line in published) or "#   not published here")
     left = [s for s in range(DEFAULT_SEEDS) if s not in done]
     print(f"# seeds complete: {', '.join(map(str, done)) or 'none'}; left of {DEFAULT_SEEDS}: {', '.join(map(str, left))}")
-    print(f"# time for a seed on this machine: {time:.0f} s" if time else "# time for a seed: not known before a first run")
+    unknown = f"not known; `repro plan {name} --profile {recipe.profile}` measures the layers for a prediction"
+    print(f"# time to train a seed here: {f'{time:.0f} s, {basis}' if time else unknown}")
     if drawing:
         print("\n" + drawing)
 
 
 def changes(recipe: Recipe, name: str, settings: Sequence[str]) -> dict[str, list[Any]]:
     """Settings that differ from the paper profile without overrides: key -> [there, here]."""
-    base = _flat(load(name, "paper").model_dump(mode="json"))
-    here = _flat(recipe.model_dump(mode="json"))
+    base = flatten(load(name, "paper").model_dump(mode="json"))
+    here = flatten(recipe.model_dump(mode="json"))
     keys = [k for k in here if here[k] != base.get(k) and k != "profile"]
     asked = parse_overrides(settings)
     keys += [k for k in asked if k in here and k not in keys]
     return {k: [base.get(k), here[k]] for k in keys}
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            found.update(_flat(value, f"{prefix}{key}."))
-        else:
-            found[f"{prefix}{key}"] = value
-    return found
 
 
 def published_numbers(recipe: Recipe) -> list[str]:
@@ -80,8 +82,12 @@ def seeds_done(recipe: Recipe, out: Path) -> list[int]:
     return sorted(found)
 
 
-def predicted_seconds(recipe: Recipe, out: Path) -> float | None:
-    """Median training seconds of complete seeds of the same settings on this machine; None without any."""
+def predicted_seconds(recipe: Recipe, out: Path) -> tuple[float | None, str]:
+    """Seconds of training a seed on this machine, and where the number comes from; None where nothing is known.
+
+    The median of complete seeds of the same settings; else the schedule simulated with layer times, where they have
+    been measured here (`repro plan`, or a run whose cut asks for them), and without evaluations.
+    """
     from statistics import median
 
     from repro.store import COMPLETE, read_runs
@@ -92,7 +98,14 @@ def predicted_seconds(recipe: Recipe, out: Path) -> float | None:
         for run in read_runs(out)
         if run.status == COMPLETE and run.result is not None and run.recipe == values
     ]
-    return median(times) if times else None
+    if times:
+        return median(times), f"median of {len(times)} finished"
+    plan = _plan_without_fetching(recipe)
+    if plan is None or plan.costs is None:
+        return None, ""
+    from repro.pipeline.plan import predicted_seconds_per_batch
+
+    return plan.num_batches * predicted_seconds_per_batch(plan), "predicted from layer times"
 
 
 def schedule_drawing(recipe: Recipe) -> str:
@@ -102,13 +115,20 @@ def schedule_drawing(recipe: Recipe) -> str:
     """
     if recipe.gradient.estimator == "full" and isinstance(recipe.gradient.schedule, str):
         return ""
+    from repro.pipeline.approximation import drawing
+
+    plan = _plan_without_fetching(recipe)
+    return drawing(plan) if plan else f"# the schedule is drawn where {recipe.data.name} is: it needs the number of batches"
+
+
+def _plan_without_fetching(recipe: Recipe) -> Plan | None:
+    """The plan, nothing measured for it; None where the data are not here."""
     from repro import data
     from repro.errors import MissingError
-    from repro.pipeline.approximation import drawing
     from repro.pipeline.plan import data_root, make_plan
 
     try:
         data.load(recipe.data, data_root(recipe), 0)
-    except MissingError as error:
-        return f"# the schedule is drawn where the data are: {error}"
-    return drawing(make_plan(recipe, "cpu", measure=False))
+        return make_plan(recipe, choose_device("auto"), measure=False)
+    except MissingError:
+        return None

@@ -2,8 +2,8 @@
 
 For each update t: the method's gradient of block k, and the gradient of plain back-propagation through the whole
 network at W^(t) on batch t. Recorded: ||difference|| / number of parameters and the cosine per block, and the norm
-of the whole BP gradient; at every step of the first hundred, then once an epoch, and at each of the last twenty. It runs as the one-process
-oracle, to which the engine is equal bit for bit.
+of the whole BP gradient; at every step of the first hundred, then once an epoch, and at each of the last twenty. It
+runs as the one-process oracle, to which the engine is equal bit for bit.
 """
 
 from __future__ import annotations

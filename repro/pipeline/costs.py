@@ -32,8 +32,12 @@ def measured_costs(
     threads: int,
     folder: Path,
     machine: str,
-) -> list[LayerCost]:
+    *,
+    measure: bool = True,
+) -> list[LayerCost] | None:
     """Return each layer's cost for inputs of these shapes, from the file in `folder` where it is known there.
+
+    Else it is measured and stored, or None without `measure`.
 
     The layers run as they do in training: forward one after the other, then backward, so that each meets the caches as
     its neighbours leave them (alone, small layers look up to a third cheaper than they are). Medians over passes, then
@@ -45,7 +49,7 @@ def measured_costs(
     text = "\n".join([str(_FORMAT), machine, device.type, str(threads), torch.__version__, *names])
     path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
     known = _read(path, len(kinds))
-    if known is not None:
+    if known is not None or not measure:
         return known
     before = torch.get_num_threads()
     torch.set_num_threads(threads)

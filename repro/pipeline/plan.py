@@ -79,8 +79,8 @@ def make_plan(recipe: Recipe, device: str, *, measure: bool | None = None, costs
 
     Raises UserError, before any process starts, where blocks exceed layers, a cut is out of range or the
     schedule deadlocks; MissingError where data or devices are not there. `measure` forces or forbids the
-    measurement of layer times (default: where the cut asks for it); `costs_folder` holds what was measured
-    before (default: the machine's cache).
+    measurement of layer times (default: where the cut asks for it); times measured before are taken from
+    `costs_folder` (default: the machine's cache).
     """
     root = data_root(recipe)
     data.prepare(recipe.data, root)
@@ -99,14 +99,13 @@ def make_plan(recipe: Recipe, device: str, *, measure: bool | None = None, costs
     shapes = models.shapes(factories, seedless.image_shape)
     check_tied(factories)
     check_one_value(recipe, factories, shapes, {seedless.train_batch_size(i) for i in range(min(steps, num_batches))})
-    costs = None
     cut = _checked_cut(recipe.cut, len(factories)) if isinstance(recipe.cut, tuple) else ()
-    if measure or (measure is None and recipe.cut == "measured" and recipe.blocks > 1):
-        batch = recipe.data.batch_size
-        where = torch.device(devices(recipe.blocks, device)[0])
-        known = costs_folder or paths.costs()
-        inputs = [(batch, *shape) for shape in shapes[:-1]]
-        costs = tuple(measured_costs(factories, inputs, where, threads, known, machine_name(where)))
+    needed = recipe.cut == "measured" and recipe.blocks > 1
+    where = torch.device(devices(recipe.blocks, device)[0])
+    known = costs_folder or paths.costs()
+    inputs = [(recipe.data.batch_size, *shape) for shape in shapes[:-1]]
+    measure = needed if measure is None else measure
+    costs = measured_costs(factories, inputs, where, threads, known, machine_name(where), measure=measure)
     if not isinstance(recipe.cut, tuple) and recipe.blocks > 1:
         basis = costs if recipe.cut == "measured" and costs else _estimated(factories, shapes)
         cut = best_cut(basis, recompute)
@@ -122,7 +121,7 @@ def make_plan(recipe: Recipe, device: str, *, measure: bool | None = None, costs
         test_steps=seedless.test_steps,
         num_batches=num_batches,
         evaluations=evaluations,
-        costs=costs,
+        costs=None if costs is None else tuple(costs),
         data_root=root,
         data_identity=data.identity(recipe.data, root),
         hash="",
@@ -203,6 +202,17 @@ def bound(plan: Plan, costs: Sequence[LayerCost], batches: int = 120) -> float:
         return backward if action.kind is Kind.BACKWARD else 0.0
 
     return simulate(recipe.method.schedule(plan.blocks, batches, {}), duration).period()
+
+
+def predicted_seconds_per_batch(plan: Plan) -> float:
+    """Seconds per batch of a plan with measured layers: the simulation, or all work over the cores where they are few."""
+    assert plan.costs is not None
+    recompute = plan.schedule(evaluations=False).recompute
+    work = 0.0
+    for (low, high), replays in zip(plan.layer_spans, recompute, strict=True):
+        work += sum(c.forward * (2 if replays else 1) + c.backward for c in plan.costs[low:high])
+    at_once = max(1, cores() // plan.threads) if plan.devices[0] == "cpu" else len(set(plan.devices))
+    return max(bound(plan, plan.costs), work / at_once)
 
 
 def _estimated(factories: Sequence[models.LayerFactory], shapes: Sequence[tuple[int, ...]]) -> list[LayerCost]:

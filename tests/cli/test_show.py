@@ -14,7 +14,7 @@ def test_without_data_only_the_drawing_is_missing(repro: Repro, tmp_path: Path) 
     done = repro("show", "top1-resnet20-s1", "--profile", "paper", env={"REPRO_DATA": str(tmp_path)})
     assert done.returncode == 0, done.stderr
     assert "milestones" in done.stdout
-    assert "the schedule is drawn where the data are" in done.stdout
+    assert "the schedule is drawn where cifar10 is" in done.stdout
     assert list(tmp_path.iterdir()) == [], "show fetches nothing"
 
 
@@ -30,3 +30,14 @@ def test_json_has_the_recipe_and_what_was_changed(repro: Repro) -> None:
     (row,) = json.loads(done.stdout)["rows"]
     assert row["recipe"]["optimizer"]["lr"] == 0.02
     assert row["changed"]["optimizer.lr"] == [0.01, 0.02]
+
+
+def test_the_time_is_predicted_once_layers_are_measured(repro: Repro, tmp_path: Path) -> None:
+    words = ("dsp-resnet98", "--profile", "smoke", "--set", "model.name=tiny", "--set", "max_steps=20")
+    env = {"REPRO_CACHE": str(tmp_path)}
+    before = repro("show", *words, "--out", str(tmp_path / "runs"), env=env)
+    assert "not known; `repro plan" in before.stdout
+    assert repro("plan", *words, env=env).returncode == 0
+    (row,) = json.loads(repro("show", *words, "--json", "--out", str(tmp_path / "runs"), env=env).stdout)["rows"]
+    assert row["seconds_from"] == "predicted from layer times"
+    assert row["seconds"] > 0

@@ -65,7 +65,7 @@ def _growth(short: Group, long: Group) -> Finding:
     value = Measured(mean_interval(counted[s] / formula[s] for s in seeds), max(len(short.started), len(long.started)))
     what = f"growth from {short.label} to {long.label}, block 0"
     sizes = [sum(side[s] for s in seeds) / max(1, len(seeds)) / MIB for side in (counted, formula)]
-    words = f"counted {sizes[0]:+.3g} MiB, formula {sizes[1]:+.3g} MiB"
+    words = f"counted {sizes[0]:+.3g} MiB, formula {sizes[1]:+.3g} MiB; before an evaluation p + q outputs wait, not p"
     return Finding(what, where(long), _exact(value), "x", AS_FORMULA, words=words)
 
 
