@@ -135,7 +135,7 @@ def test_output_without_a_terminal_is_plain(repro: Repro, tmp_path: Path) -> Non
         (["run", TINY["bp"], "--seeds", "0"], 2, ["--seeds 0"]),
         (["run", TINY["bp"], "--seed-list", "a"], 2, ["--seed-list 'a'"]),
         (["run", TINY["bp"], "--seeds", "1", "--seed-list", "1"], 2, ["exclude"]),
-        (["run", TINY["bp"], "--profile", "fast"], 2, ["fast", "paper, quick, smoke"]),
+        (["run", TINY["bp"], "--profile", "fast"], 2, ["fast", "paper, reference, quick, smoke"]),
         (["run", TINY["bp"], "--device", "tpu"], 2, ["tpu"]),
         (["run", TINY["bp"], "--set", "data.name=cifar10"], 3, ["cifar"]),
         (["run", TINY["bp"], "--set", "data.name=imagenet"], 3, ["imagenet"]),
