@@ -67,20 +67,25 @@ def _kernels(options: dict[str, Any]) -> list[dict[str, Any]]:
     from repro.gradient import benchmark, network_benchmark
     from repro.recipe import ModelSpec
 
-    _only(options, ["repeats", "networks"])
+    _only(options, ["repeats", "networks", "rounds", "layouts"])
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     rows = benchmark.rows(device, repeats=int(options.get("repeats", 11)), progress=_say)
     for kernel in benchmark.kernels_here(device):
         mean = benchmark.geometric_mean(rows, kernel)
         rows.append({"shape": "geometric mean", "layout": "fastest", "kernel": kernel, "ratio": mean})
-    for name in str(options.get("networks", "resnet20,vgg19")).split(","):
-        if name in ("", "none", "None"):
-            continue
-        _say(f"network {name}")
+    for name in _words(options.get("networks", "resnet20,vgg19")):
         shape, classes = (3, 32, 32), 10
-        layers = [(f.name, f.build(0).to(device)) for f in models.layers(ModelSpec(name=name), shape, classes)]
-        rows += network_benchmark.rows(layers, shape, classes, model=name)
+        rounds = int(options.get("rounds", 31 if name.startswith("resnet") else 9))
+        for layout in _words(options.get("layouts", "contiguous,channels_last")):
+            _say(f"network {name}, {layout}")
+            factories = models.layers(ModelSpec(name=name), shape, classes, layout)
+            layers = [(f.name, f.build(0).to(device)) for f in factories]
+            rows += network_benchmark.rows(layers, shape, classes, model=name, layout=layout, repeats=rounds)
     return rows
+
+
+def _words(value: Any) -> list[str]:
+    return [word for word in str(value).split(",") if word not in ("", "none", "None")]
 
 
 def _say(text: str) -> None:
