@@ -1,6 +1,5 @@
 """`repro bench peers`: our GPipe and BP beside torch.distributed.pipelining's GPipe and 1F1B, on the same blocks.
 
-The same network, data, cut, micro-batches, optimiser and threads; each system has processes of its own, one per block.
 The same network, data, cut, micro-batches, optimiser and threads; each system has a process per block.
 """
 

@@ -45,17 +45,19 @@ def attach(
     epochs: int,
     numbers: Mapping[str, int],
     timings: Path | None = None,
+    replace: Callable[[Estimator], Estimator] | None = None,
 ) -> Approximation:
     """Let the convolutions inside `layers` (all of a network, or a block's part) follow the schedule of `settings`.
 
     `numbers` = number_convolutions of the whole network: what is drawn and decided never depends on how the network
-    is cut. `timings` is the folder of measured times (only the schedule `measured` reads it). UserError for rules
-    that do not fit the network, MissingError for a forced kernel whose hardware is missing.
+    is cut. `timings` is the folder of measured times (only the schedule `measured` reads it). `replace` (for
+    measurements) gives what runs in place of an estimator that the schedule asks for. UserError for rules that do
+    not fit the network, MissingError for a forced kernel whose hardware is missing.
     """
     schedule = schedules.build(settings, numbers, steps_per_epoch, epochs)
     device = next((p.device for _, module in layers for p in module.parameters()), torch.device("cpu"))
     check_kernel(settings, device)
-    return Approximation(layers, schedule, settings, seed, timings or paths.costs())
+    return Approximation(layers, schedule, settings, seed, timings or paths.costs(), replace)
 
 
 def check_kernel(settings: GradientSpec, device: torch.device) -> None:
@@ -75,9 +77,11 @@ class Approximation:
         settings: GradientSpec,
         seed: int,
         timings: Path,
+        replace: Callable[[Estimator], Estimator] | None = None,
     ) -> None:
         self.schedule, self.seed = schedule, seed
         self._settings, self._timings = settings, Timings(timings)
+        self._replace = replace
         self._estimators: dict[str, Estimator] = {}
         self._faster: dict[int, bool] = {}
         self._batch, self._micro = 0, 0
@@ -141,25 +145,26 @@ class Approximation:
                 self._fallbacks[site.name, reason] += 1
                 name = "full"
         estimator = None if name == "full" else self._estimator(name)
-        if estimator is not None and self.schedule.measured and not self._measured(site, module, x, estimator):
+        if estimator is not None and self.schedule.measured and not self._measured(site, module, x, name):
             estimator, name = None, "full"
         self._uses[name] += 1
         return estimator
 
     def _estimator(self, name: str) -> Estimator:
         if name not in self._estimators:
-            self._estimators[name] = self._build(name)
+            built = self._build(name)
+            self._estimators[name] = self._replace(built) if self._replace else built
         return self._estimators[name]
 
     def _build(self, name: str) -> Estimator:
         s = self._settings
         return build_estimator(name, scale=s.scale, kernel=s.kernel, samples=s.samples)
 
-    def _measured(self, site: _Site, module: nn.Conv2d, x: Tensor, estimator: Estimator) -> bool:
+    def _measured(self, site: _Site, module: nn.Conv2d, x: Tensor, name: str) -> bool:
         if site.number not in self._faster:
             assert isinstance(site.geometry, Geometry)
             shape = ConvShape.of(x, module.weight, site.geometry)
-            fresh = self._build(estimator.name)  # the measurement's calls are not counted among the run's
+            fresh = self._build(name)  # the measurement's calls are not counted among the run's
             self._faster[site.number] = self._timings.faster(shape, x.detach(), fresh)
         return self._faster[site.number]
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
+import torch
 from torch import nn
 
 from repro import models
-from repro.gradient import benchmark, network_benchmark, number_convolutions, trace
+from repro.gradient import attach, benchmark, network_benchmark, number_convolutions, trace
+from repro.gradient.clock import Clock, Clocked
+from repro.gradient.estimators import Estimator, build
 from repro.gradient.geometry import ConvShape, Geometry
-from repro.recipe.schema import ModelSpec
+from repro.recipe.schema import GradientSpec, ModelSpec
 
 
 @pytest.mark.parametrize("processor_time", [False, True])
@@ -44,9 +48,56 @@ def test_network_rows(tmp_path: Path) -> None:
         net, (3, 8, 8), 4, model="tiny", batch_size=4, repeats=3, timings=tmp_path,
         variants=(("zero", "s1"), ("top1", "s1")),
     )  # fmt: skip
-    assert [(r["estimator"], r["schedule"]) for r in rows] == [("full", "all"), ("zero", "s1"), ("top1", "s1")]
-    assert "share_of_zero" in rows[2]
-    assert rows[1]["saved_low"] <= rows[1]["saved_high"]
+    assert [(r["estimator"], r["schedule"]) for r in rows] == [
+        ("full", "none"), ("full", "s1"), ("zero", "s1"), ("top1", "s1"),
+    ]  # fmt: skip
+    plain, full, zero, top1 = rows
+    assert "filter_seconds" not in plain
+    assert 0 < zero["filter_seconds"] < min(full["filter_seconds"], top1["filter_seconds"])
+    assert top1["filter_seconds"] < top1["seconds"]
+    assert {"share_of_zero", "filter_share_of_zero"} <= set(top1)
+    assert zero["saved_low"] <= zero["saved_high"]
+
+
+@pytest.mark.parametrize("name", ["full", "zero", "top1"])
+def test_a_clocked_estimator_gives_the_same_bits_and_adds_up_its_time(name: str) -> None:
+    x, dy, weight = torch.randn(2, 3, 5, 5), torch.randn(2, 4, 5, 5), torch.randn(4, 3, 3, 3)
+    arguments = x, dy, weight, Geometry((3, 3), padding=(1, 1)), 0
+    clock, estimator = Clock(), build(name)
+    clocked = Clocked(estimator, clock)
+    assert (clocked.name, clocked.needs_input) == (estimator.name, estimator.needs_input)
+    start = time.perf_counter()
+    assert torch.equal(clocked(*arguments), estimator(*arguments))
+    clocked(*arguments)
+    passed = time.perf_counter() - start
+    assert 0 < clock.take() < passed
+    assert clock.take() == 0
+
+
+def test_the_plain_network_is_clocked_where_the_schedule_would_approximate(tmp_path: Path) -> None:
+    net: list[tuple[str, nn.Module]] = [("a", nn.Conv2d(3, 4, 3)), ("b", nn.Conv2d(4, 4, 3))]
+    settings = GradientSpec.model_validate({"estimator": "top1", "schedule": "all"})
+    seen: list[str] = []
+
+    def full_instead(estimator: Estimator) -> Estimator:
+        seen.append(estimator.name)
+        return build("full")
+
+    x = torch.randn(2, 3, 8, 8)
+    found = []
+    for replace in (None, full_instead):
+        numbers = number_convolutions(net)
+        approximation = attach(net, settings, seed=0, steps_per_epoch=1, epochs=1, numbers=numbers, replace=replace)
+        approximation.set_batch(0)
+        net[1][1].zero_grad()
+        net[1][1](net[0][1](x)).square().sum().backward()
+        approximation.detach()
+        found.append(net[1][1].weight.grad.clone())
+    net[1][1].zero_grad()
+    net[1][1](net[0][1](x)).square().sum().backward()
+    assert seen == ["top1"]
+    assert torch.allclose(found[1], net[1][1].weight.grad, rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(found[0], found[1], rtol=1e-1)
 
 
 @pytest.mark.parametrize(

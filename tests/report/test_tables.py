@@ -174,9 +174,11 @@ def test_savings_are_the_rows_of_whole_networks(tmp_path: Path) -> None:
     network = {"model": "resnet20", "layout": "channels_last", "schedule": "s1", "seconds": 0.2, "n": 31}
     rows = [
         {"shape": "16->16 @32", "kernel": "cpu", "ratio": 3.5},
-        {**network, "estimator": "full", "schedule": "all"},
+        {**network, "estimator": "full", "schedule": "none"},
         {**network, "estimator": "top1", "saved": 0.06, "saved_low": 0.05, "saved_high": 0.07}
-        | {"share_of_zero": 0.75, "share_of_zero_low": 0.7, "share_of_zero_high": 0.8},
+        | {"share_of_zero": 0.75, "share_of_zero_low": 0.7, "share_of_zero_high": 0.8}
+        | {"filter_share_of_zero": 0.81, "filter_share_of_zero_low": 0.8, "filter_share_of_zero_high": 0.82}
+        | {"filter_seconds": 0.00456},
     ]
     (tmp_path / "bench" / "kernels.json").write_text(to_json({"rows": rows}))
     table = tables.build("savings", tmp_path / "runs")
@@ -184,6 +186,8 @@ def test_savings_are_the_rows_of_whole_networks(tmp_path: Path) -> None:
     text = formats.render(table, "txt")
     assert "6.0 [5.0, 7.0] (31/31)" in text
     assert "75 [70, 80] (31/31)" in text
+    assert "81 [80, 82] (31/31)" in text
+    assert "4.56" in text
 
 
 def test_the_project_s_benchmarks_stand_in_and_the_caption_says_so(tmp_path: Path, reference: Path) -> None:

@@ -23,7 +23,7 @@ class Top1:
     def __init__(self, scale: float = 1.0, kernel: str = "auto") -> None:
         self.scale, self.kernel = scale, kernel
         self.used: dict[str, int] = {}  # kernel -> times
-        self._chosen: dict[object, str] = {}
+        self._chosen: dict[object, tuple[str, kernels.Kernel]] = {}
 
     def __call__(self, x: Tensor | None, dy: Tensor, weight: Tensor, geometry: Geometry, seed: int) -> Tensor:
         """See Estimator. MissingError or UserError where a forced kernel cannot do it."""
@@ -31,7 +31,8 @@ class Top1:
         key = (x.shape, weight.shape, geometry, x.dtype, x.device)
         if key not in self._chosen:
             shape = ConvShape.of(x, weight, geometry)
-            self._chosen[key] = kernels.choose(self.kernel, shape, x.dtype, x.device)
-        name = self._chosen[key]
+            name = kernels.choose(self.kernel, shape, x.dtype, x.device)
+            self._chosen[key] = name, kernels.load(name)
+        name, kernel = self._chosen[key]
         self.used[name] = self.used.get(name, 0) + 1
-        return kernels.load(name).top1(x, dy, weight, geometry, self.scale)
+        return kernel.top1(x, dy, weight, geometry, self.scale)

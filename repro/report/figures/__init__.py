@@ -6,21 +6,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
-from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
 from typing import Any
 
 from repro.errors import RunFailed, UserError, nearest
+from repro.report.folder import Folder
 from repro.report.source import Source
 
 FORMATS = ("svg", "png", "pdf")
+_figures = Folder(__name__, __file__, "figure")
 
 
 def names() -> dict[str, str]:
     """Every figure's name and what it shows, in one line; imports nothing heavy."""
-    return {name: str(_module(name).DESCRIPTION) for name in _files()}
+    return _figures.descriptions()
 
 
 def draw(
@@ -36,10 +35,9 @@ def draw(
 
     UserError for an unknown figure or format, before anything is drawn; RunFailed where `out` cannot be written.
     """
-    wanted = list(dict.fromkeys(names)) or list(_files())
+    wanted = list(dict.fromkeys(names)) or list(_figures.names)
     for name in wanted:
-        if name not in _files():
-            raise UserError(f"unknown figure '{name}'.{nearest(name, _files())} Allowed: {', '.join(_files())}")
+        _figures.module(name)
     for format in formats:
         if format not in FORMATS:
             raise UserError(f"--format {format!r} is unknown.{nearest(format, FORMATS)} Allowed: {', '.join(FORMATS)}")
@@ -65,18 +63,8 @@ def draw_from(name: str, source: Source) -> tuple[Any, str]:
     from repro.report import canvas
 
     with canvas.settings():
-        drawn = _module(name).draw(source)
+        drawn = _figures.module(name).draw(source)
     if isinstance(drawn, str):
         return None, drawn
     figure, note = drawn if isinstance(drawn, tuple) else (drawn, "")
     return (lambda format: canvas.encode(figure, format)), note
-
-
-@lru_cache(maxsize=1)
-def _files() -> tuple[str, ...]:
-    here = [str(Path(__file__).parent)]
-    return tuple(sorted(m.name.replace("_", "-") for m in iter_modules(here) if not m.name.startswith("_")))
-
-
-def _module(name: str) -> Any:
-    return import_module(f"{__name__}.{name.replace('-', '_')}")

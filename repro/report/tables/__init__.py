@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
-from typing import Any
 
-from repro.errors import UserError, nearest
+from repro.errors import UserError
+from repro.report.folder import Folder
 from repro.report.source import Source
 from repro.report.table import Table
 
 SELECT = ("last", "best")
+_tables = Folder(__name__, __file__, "table")
 
 
 def names() -> dict[str, str]:
     """Every table's name and what it shows, in one line; imports nothing heavy."""
-    return {name: str(_module(name).DESCRIPTION) for name in _files()}
+    return _tables.descriptions()
 
 
 def build(name: str, runs_root: Path, *, profile: str | None = None, select: str = "last", reference: bool = False) -> Table:
@@ -31,19 +29,8 @@ def build(name: str, runs_root: Path, *, profile: str | None = None, select: str
 
 def build_from(name: str, source: Source, select: str = "last") -> Table:
     """As `build`, from a source that several tables share."""
-    if name not in _files():
-        raise UserError(f"unknown table '{name}'.{nearest(name, _files())} Allowed: {', '.join(_files())}")
+    module = _tables.module(name)
     if select not in SELECT:
         raise UserError(f"--select {select!r} is unknown. Allowed: {', '.join(SELECT)}")
-    table: Table = _module(name).build(source, select)
+    table: Table = module.build(source, select)
     return table
-
-
-@lru_cache(maxsize=1)
-def _files() -> tuple[str, ...]:
-    here = [str(Path(__file__).parent)]
-    return tuple(sorted(m.name.replace("_", "-") for m in iter_modules(here) if not m.name.startswith("_")))
-
-
-def _module(name: str) -> Any:
-    return import_module(f"{__name__}.{name.replace('-', '_')}")
