@@ -52,4 +52,4 @@ def figure_height(heights: list[float], *, foot: float, gap: float) -> float:
 
 def source_words(reference: bool) -> str:
     """What a figure says about whose runs it shows."""
-    return "  Reference runs of the project." if reference else ""
+    return " Reference runs of the project." if reference else ""

@@ -7,7 +7,7 @@ from typing import Any
 from repro.report.figures.loss import draw_groups
 from repro.report.source import Source, experiment, in_group
 
-DESCRIPTION = "train (solid) and test (dashed) loss per estimator and schedule, with bands (gradient approximation)"
+DESCRIPTION = "train and test loss per estimator and schedule, with bands (gradient approximation)"
 COMMAND = (
     "repro run full-resnet20 zero-resnet20-s1 random-resnet20-s1 top1-resnet20-s1 full-resnet14 --seeds 5 --profile quick"
 )

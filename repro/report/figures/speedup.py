@@ -44,7 +44,7 @@ def draw(source: Source) -> Any:
         axes.axvline(1.0, color="#888888", linewidth=0.8, linestyle=":")
         low, high = axes.get_xlim()
         axes.set_xlim(min(0.9, low), max(1.1, high))
-        axes.set_title(f"{title}, {members[0].machine}, {members[0].threads} thread(s) a block", fontsize=8)
+        axes.set_title(f"{title},\n{members[0].machine}, {members[0].threads} thread(s) a block", fontsize=8, x=0.0)
         axes.set_xlabel("times as fast as BP", labelpad=2)
     words = "dot: ratio of seconds per batch, line: its 95 % interval, |: bound (simulated, free messages), dotted: BP."
     canvas.caption(figure, words + source_words(found.reference))

@@ -36,7 +36,7 @@ def draw(source: Source) -> Any:
     from repro.report.gantt import bars_of_record, bars_of_simulation, draw_bars, draw_key
 
     recorded, where = _recorded(source)
-    row, head, foot = 0.78, 0.58, 0.62
+    row, head, foot = 0.78, 0.72, 0.62
     total = row * len(METHODS) + head + foot
     figure = canvas.new_figure(canvas.WIDTH if recorded else canvas.WIDTH * 0.75, total)
     left, width = (0.09, 0.41) if recorded else (0.12, 0.86)
@@ -59,11 +59,11 @@ def draw(source: Source) -> Any:
             beside.set_xticks([])
         elif recorded:
             figure.text(0.56, bottom + 0.2 / total, "no recorded run", fontsize=7, color="#666666")
-    top = 1 - 0.36 / total
+    top = 1 - 0.12 / total
     words = "equal blocks, free messages;\nforward 1, recompute 1, backward 2 units of time"
-    figure.text(left, top, f"Simulated: {words}", fontsize=8, linespacing=1.3)
+    figure.text(left, top, f"Simulated: {words}", fontsize=8, linespacing=1.3, va="top")
     if recorded:
-        figure.text(0.56, top, f"Recorded in a run:\n{where}", fontsize=8, linespacing=1.3)
+        figure.text(0.56, top, f"Recorded in a run:\n{where}", fontsize=8, linespacing=1.3, va="top")
     draw_key(
         figure, ("forward", "recompute", "backward", "module", "update", "send", "wait"), left, 0.12 / total, 0.95 - left
     )
@@ -89,7 +89,8 @@ def _recorded(source: Source) -> tuple[dict[str, list[tuple[int, str, float, flo
     for group in sorted(found.groups, key=order):
         spans = _spans(group)
         if group.blocks == BLOCKS and spans:
-            here: tuple[str, ...] = (group.model, data_label(group), group.profile, group.device)
+            crowded = "blocks share cores" if group.oversubscribed else "a core or device each"
+            here: tuple[str, ...] = (group.model, data_label(group), group.profile, f"{group.device}\n{crowded}")
             places.setdefault(here, {}).setdefault(group.label, spans)
     if not places:
         return {}, ""
