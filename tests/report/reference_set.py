@@ -103,6 +103,14 @@ def _benchmarks(folder: Path) -> None:
         for layout in ("contiguous", "channels_last")
     ]  # fmt: skip
     mean = {"shape": "geometric mean", "layout": "fastest", "kernel": "cpu", "ratio": 1.5}
+    network = {"model": "resnet20", "layout": "channels_last", "n": 31, "seconds": 0.2}
+    networks = [
+        {**network, "estimator": "full", "schedule": "none"},
+        {**network, "estimator": "full", "schedule": "s1", "filter_seconds": 0.01},
+        {**network, "estimator": "zero", "schedule": "s1", "filter_seconds": 1e-4, **timed("saved", 0.05)},
+        {**network, "estimator": "top1", "schedule": "s1", "filter_seconds": 0.004, **timed("saved", 0.03),
+         **timed("share_of_zero", 0.6), **timed("filter_share_of_zero", 0.6)},
+    ]  # fmt: skip
     engine = [
         {"method": method, "blocks": 2, "model": "resnet98", "bound": 1.7, "oversubscribed": False,
          "memory_over_formula": [1.01, 1.02], **timed("seconds_per_batch", 1 / speed), **timed("overhead", 1.02),
@@ -110,6 +118,6 @@ def _benchmarks(folder: Path) -> None:
         for method, speed in (("BP", 1.0), ("DSP(1,0;2,0)", 1.7), ("FR (free)", 1.7), ("FR (barrier)", 1.2))
     ]  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
-    for name, rows in (("kernels", [*kernels, mean]), ("engine", engine)):
+    for name, rows in (("kernels", [*kernels, mean, *networks]), ("engine", engine)):
         document = {"rows": rows, "environment": {"processor": "Test processor, 4 cores"}}
         (folder / f"{name}.json").write_text(to_json(document, indent=1) + "\n")
