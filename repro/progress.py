@@ -18,7 +18,6 @@ class Progress:
         self.total = 0
         self._images = 0
         self._begin = time.monotonic()
-        self._loss = float("nan")
         self._spoken = 0.0
 
     def say(self, text: str) -> None:
@@ -28,7 +27,7 @@ class Progress:
     def start(self, plan: Plan, seed: int, done: int) -> None:
         """A seed begins (at batch `done`)."""
         self.title = f"{plan.recipe.name} seed {seed}"
-        self.total, self._images, self._first = plan.num_batches, 0, done
+        self.total, self._images = plan.num_batches, 0
         self._begin = self._spoken = time.monotonic()
         self._cut(plan, done)
 
@@ -42,7 +41,6 @@ class Progress:
     def step(self, batch: int, loss: float, samples: int) -> None:
         """A batch has been trained."""
         self._images += samples
-        self._loss = loss
         now = time.monotonic()
         if now - self._spoken > 15.0:  # long epochs: a sign of life
             self._spoken = now

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from repro.schedule import Schedule
 
-MicroCount = Callable[[int], int]  # batch -> number of micro-batches that it is cut into
-NaturalInt = Annotated[int, Field(ge=0, strict=True)]
 PositiveInt = Annotated[int, Field(ge=1, strict=True)]
 LockingRule = Literal["free", "mailbox", "barrier"]
 

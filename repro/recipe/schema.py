@@ -12,10 +12,8 @@ PositiveInt = Annotated[int, Field(ge=1, strict=True)]
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 NonNegative = Annotated[float, Field(ge=0.0)]
 
-DATA_SETS = ("digits", "fashion-mnist", "cifar10", "cifar100", "imagenet", "synthetic", "colours")
 ESTIMATORS = ("full", "zero", "random", "top1", "sampled", "shared-topk")
 SCHEDULES = ("s1", "s2", "s3", "early", "all", "measured", "alternate")
-KERNELS = ("auto", "reference", "cpu", "cupy", "torch")
 
 
 class Spec(BaseModel):
