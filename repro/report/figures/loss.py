@@ -57,11 +57,13 @@ def draw_groups(groups: list[Group], reference: bool, command: str) -> Any:
     return figure, note
 
 
-def _panel(axes: Any, field: str, members: list[Group], looks: dict[str, Style]) -> list[tuple[float, str, str, str]]:
+def _panel(axes: Any, field: str, members: list[Group], looks: dict[str, Style]) -> list[Any]:
     """Draw a curve per method; returns the labels of their ends."""
     from repro.report import canvas
 
-    labels, heights, places = [], [], []
+    labels: list[canvas.Label] = []
+    heights: list[float] = []
+    places: list[float] = []
     for i, group in enumerate(members):
         colour, marker = looks[group.label]
         curve = over_epochs(group, field, geometric=True)
