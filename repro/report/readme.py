@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from repro.errors import RunFailed, UserError
 from repro.report import figures, tables
 from repro.report.formats import render
 from repro.report.source import Source
-from repro.report.table import Column, Measured, Table, text
+from repro.report.table import Column, Measured, Table, Value, text
 
 FIGURE = Path("docs") / "headline.svg"  # beside the README, which embeds it
 COMMAND = "repro report --readme README.md"
@@ -120,9 +121,9 @@ def _claims() -> str:
         return NOTHING
     for name in dict.fromkeys(str(row["claim"]) for row in full.rows):
         rows = [row for row in full.rows if row["claim"] == name]
-        count = Counter(str(row["verdict"]) for row in rows)
-        verdict = ", ".join(v if len(count) == 1 else f"{v} ({n} of {len(rows)})" for v, n in count.items())
-        firsts = [next(row for row in rows if row["verdict"] == v) for v in count]
+        count = Counter(map(_verdict, rows))
+        verdict = ", ".join(v if len(count) == 1 else f"{v}: {n} of {len(rows)}" for v, n in count.items())
+        firsts = [next(row for row in rows if _verdict(row) == v) for v in count]
         numbers = [
             f"{row['what']}: {text(row['measured'], _MEASURED)} {row['unit']}".strip()
             for row in firsts
@@ -130,8 +131,16 @@ def _claims() -> str:
         ]
         cells = {key: rows[0][key] for key in ("claim", "statement", "published")}
         table.rows.append({**cells, "verdict": verdict, "measured": "; ".join(numbers) or "-"})
-    table.caption = ["Computed from the reference runs by the rules of repro table claims, which shows every part."]
+    table.caption = [
+        "Computed from the reference runs by the rules of repro table claims, which shows every part; of each verdict the "
+        "first number. Undecided: the 95 % interval includes the limit of the rule, more seeds might turn it.",
+    ]
     return _table(table)
+
+
+def _verdict(row: Mapping[str, Value]) -> str:
+    """The verdict; one that more seeds might turn says so."""
+    return str(row["verdict"]) + (" (undecided)" if "undecided" in str(row["note"]) else "")
 
 
 _MEASURED = Column("measured", "measured", ratio=True)

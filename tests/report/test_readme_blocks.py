@@ -86,3 +86,12 @@ def test_the_command_says_what_it_changed(page: Path, repro: Callable[..., Any])
     wrong = repro("report", "--readme", str(page.parent / "missing.md"), cwd=page.parent)
     assert wrong.returncode == 1
     assert "missing.md" in wrong.stderr
+
+
+def test_a_verdict_that_more_seeds_might_turn_says_so(page: Path, reference: Path) -> None:
+    write_reference(reference)
+    readme.refresh(page)
+    lines = block(page.read_text(), "claims").splitlines()
+    d2 = next(line for line in lines if line.startswith("| D2 |")).split(" | ")
+    assert d2[2] == "reproduced: 1 of 3, not reproduced (undecided): 1 of 3, not reproduced: 1 of 3"
+    assert d2[3].count("points") == 3
