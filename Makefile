@@ -29,7 +29,7 @@ bench: ## measure the engine's speed (a quiet machine, please)
 ACCURACY := bp-resnet98 gpipe-resnet98 dni-resnet98 fr-resnet98 ddg-resnet98 \
 	dsp-resnet98 dsp-resnet98-s630 dsp-resnet98-s1470
 GRADIENT_GAP := $(addprefix gradient-gap-,fr-resnet98 dsp-resnet98 dsp-resnet98-s630 dsp-resnet98-s1470 \
-	dsp-resnet98-sgd dsp-resnet98-s1470-sgd)
+	dsp-resnet98-sgd dsp-resnet98-s1470-sgd bp-resnet98 bp-resnet98-sgd)
 SPEED := $(addsuffix -resnet98-k2,bp gpipe fr ddg dsp)
 STRAGGLERS := $(addprefix straggler-,bp-resnet98 fr-resnet98 dsp-resnet98 dsp-resnet98-s630 dsp-resnet98-s1470)
 APPROXIMATION := full-resnet20 zero-resnet20-s1 random-resnet20-s1 top1-resnet20-s1 top1-resnet20-s1-paper \

@@ -27,6 +27,7 @@ def show_recipe(name: str, profile: str | None, settings: Sequence[str], out: Pa
     changed = changes(recipe, name, settings)
     published = published_numbers(recipe)
     done = seeds_done(recipe, out or paths.runs())
+    reference = seeds_done(recipe, paths.reference())
     time, basis = predicted_seconds(recipe, out or paths.runs())
     drawing = schedule_drawing(recipe)
     if as_json:
@@ -35,6 +36,7 @@ def show_recipe(name: str, profile: str | None, settings: Sequence[str], out: Pa
             "changed": changed,
             "published": published,
             "seeds_complete": done,
+            "reference_seeds": reference,
             "seconds": time,
             "seconds_from": basis,
         }
@@ -47,6 +49,10 @@ def show_recipe(name: str, profile: str | None, settings: Sequence[str], out: Pa
     print("\n".join(f"#   {line}" for line in published) or "#   not published here")
     left = [s for s in range(DEFAULT_SEEDS) if s not in done]
     print(f"# seeds complete: {', '.join(map(str, done)) or 'none'}; left of {DEFAULT_SEEDS}: {', '.join(map(str, left))}")
+    if reference:
+        print(
+            f"# the project's reference runs have seeds {', '.join(map(str, reference))} (--reference shows them in tables)"
+        )
     unknown = f"not known; `repro plan {name} --profile {recipe.profile}` measures the layers for a prediction"
     print(f"# time to train a seed here: {f'{time:.0f} s, {basis}' if time else unknown}")
     if drawing:
@@ -85,8 +91,9 @@ def seeds_done(recipe: Recipe, out: Path) -> list[int]:
 def predicted_seconds(recipe: Recipe, out: Path) -> tuple[float | None, str]:
     """Seconds of training a seed on this machine, and where the number comes from; None where nothing is known.
 
-    The median of complete seeds of the same settings; else the schedule simulated with layer times, where they have
-    been measured here (`repro plan`, or a run whose cut asks for them), and without evaluations.
+    The median of complete seeds of the same settings on a machine of this name; else the schedule simulated with
+    layer times, where they have been measured here (`repro plan`, or a run whose cut asks for them), and without
+    evaluations.
     """
     from statistics import median
 
@@ -96,7 +103,10 @@ def predicted_seconds(recipe: Recipe, out: Path) -> tuple[float | None, str]:
     times = [
         float(run.result["train_seconds"])
         for run in read_runs(out)
-        if run.status == COMPLETE and run.result is not None and run.recipe == values
+        if run.status == COMPLETE
+        and run.result is not None
+        and run.recipe == values
+        and run.result.get("machine") in (None, _this_machine())
     ]
     if times:
         return median(times), f"median of {len(times)} finished"
@@ -106,6 +116,14 @@ def predicted_seconds(recipe: Recipe, out: Path) -> tuple[float | None, str]:
     from repro.pipeline.plan import predicted_seconds_per_batch
 
     return plan.num_batches * predicted_seconds_per_batch(plan), "predicted from layer times"
+
+
+def _this_machine() -> str:
+    import torch
+
+    from repro.pipeline.machine import machine_name
+
+    return machine_name(torch.device(choose_device("auto")))
 
 
 def schedule_drawing(recipe: Recipe) -> str:

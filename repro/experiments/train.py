@@ -7,7 +7,7 @@ from typing import Any
 from repro import data
 from repro.experiments.session import Session, timings
 from repro.pipeline import checkpoint
-from repro.pipeline.approximation import describe, merged
+from repro.pipeline.approximation import fallback_words, summary
 from repro.pipeline.launch import Launch, Listener
 from repro.store import read_metrics, to_json, write_atomically
 
@@ -36,7 +36,9 @@ def run(session: Session) -> dict[str, Any]:
     fields.update(session.accuracies(), resumed=session.restarted)
     gradients = [s["gradient"] for s in summaries if s["gradient"] is not None]
     if gradients:
-        fields["gradient"] = {**describe(plan), **merged(gradients)}
+        fields["gradient"] = summary(plan, gradients)
+        if words := fallback_words(fields["gradient"]):
+            session.progress.say(f"{plan.recipe.name} seed {session.seed}: {words}")
     skipped = _data(session).skipped
     if skipped:
         fields["skipped"] = {"count": len(skipped), "names": list(skipped)}

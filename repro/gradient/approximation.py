@@ -133,7 +133,7 @@ class Approximation:
                 assert isinstance(site.geometry, Geometry)
                 own = derive(self.seed, "gradient", site.number, self._batch, self._micro)
                 return convolution(x, module.weight, module.bias, site.geometry, estimator, own)
-        y: Tensor = module._conv_forward(x, module.weight, module.bias)
+        y: Tensor = type(module).forward(module, x)
         return y
 
     def _decide(self, site: _Site, module: nn.Conv2d, x: Tensor) -> Estimator | None:

@@ -136,11 +136,13 @@ def _jackknife(name: str, value: float, left_out: Sequence[float]) -> dict[str, 
     low, high = value - half, value + half
     if not math.isfinite(half):  # too few pairs: the mean full gradient cannot be told from zero
         return {name: None, f"{name}_low": None, f"{name}_high": None}
-    if name in ("relative_bias", "norm_ratio"):  # from squares to norms
+    squared = {}
+    if name in ("relative_bias", "norm_ratio"):  # from squares to norms; over seeds the squares can be averaged, not these
+        squared = {f"{name}_squared": value}
         value, low, high = (math.sqrt(max(0.0, v)) for v in (value, low, high))
     elif half > 1:  # a direction that the noise leaves open
         return {name: None, f"{name}_low": None, f"{name}_high": None}
-    return {name: value, f"{name}_low": low, f"{name}_high": high}
+    return {name: value, f"{name}_low": low, f"{name}_high": high, **squared}
 
 
 def _pairs(

@@ -83,6 +83,8 @@ def counted(module: nn.Module) -> bool:
 def geometry_of(module: nn.Conv2d) -> Geometry | str:
     """The geometry of a module, or in words why its filter gradient cannot be approximated."""
     kernel, dilation = (module.kernel_size[0], module.kernel_size[1]), (module.dilation[0], module.dilation[1])
+    if type(module).forward is not nn.Conv2d.forward:
+        return f"{type(module).__name__} has a forward of its own"
     if module.padding_mode != "zeros":
         return f"padding_mode '{module.padding_mode}'"
     if isinstance(module.padding, str):

@@ -70,8 +70,10 @@ def read_stride(text: str, field: str) -> Stride:
 
 def _layers(given: str | tuple[str | int, ...], field: str, numbers: Mapping[str, int]) -> frozenset[int]:
     found: set[int] = set()
+    if not given:
+        raise UserError(f"{field} is empty; ':' means all.")
     for item in (given,) if isinstance(given, str) else given:
-        if isinstance(item, int) or item.strip().isdigit():
+        if isinstance(item, int) or item.strip().isdecimal():
             found.add(_existing(int(item), field, numbers))
         elif ":" in item:
             stride = read_stride(item, field)

@@ -44,9 +44,10 @@ class Timings:
     def _read(self, device: str) -> dict[str, dict[str, float]]:
         if device not in self._known:
             try:
-                self._known[device] = json.loads(self._file(device).read_text(encoding="utf-8"))
+                found = json.loads(self._file(device).read_text(encoding="utf-8"))
             except (FileNotFoundError, ValueError):
-                self._known[device] = {}
+                found = None
+            self._known[device] = found if isinstance(found, dict) else {}
         return self._known[device]
 
     def _measure(self, device: str, name: str, shape: ConvShape, x: Tensor, estimator: Estimator) -> None:

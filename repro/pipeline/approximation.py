@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
 
 from repro import gradient, models
+from repro.gradient import kernels
 from repro.gradient.drawing import draw, fraction
 from repro.gradient.schedules import Schedule, build
 from repro.pipeline.plan import Plan
@@ -15,16 +16,21 @@ from repro.pipeline.plan import Plan
 
 def check_gradient(plan: Plan) -> None:
     """Raise UserError for rules that do not fit the network, MissingError for a kernel that cannot run here."""
+    if plan.recipe.experiment == "bias":  # it measures top1, whatever the recipe's estimator
+        kernels.require(plan.recipe.gradient.kernel, torch.device(plan.devices[0]))
     if plan.approximates:
         gradient.check_kernel(plan.recipe.gradient, torch.device(plan.devices[0]))
         _schedule(plan, _layers(plan))
 
 
-def describe(plan: Plan) -> dict[str, Any]:
-    """Estimator, schedule and the realised fraction by layers and by FLOPs (None where it depends on measurement)."""
+def describe(plan: Plan, faster: Mapping[int, bool] | None = None) -> dict[str, Any]:
+    """Estimator, schedule and the realised fraction by layers and by FLOPs.
+
+    `faster`: which convolutions the estimate was measured faster on; without it the fractions of `measured` are None.
+    """
     layers = _layers(plan)
     schedule = _schedule(plan, layers)
-    share = fraction(schedule, gradient.trace(layers, plan.image_shape, plan.recipe.data.batch_size))
+    share = fraction(schedule, gradient.trace(layers, plan.image_shape, plan.recipe.data.batch_size), faster)
     return {
         **plan.recipe.gradient.model_dump(mode="json"),
         "fraction_layers": None if share is None else share.layers,
@@ -41,6 +47,20 @@ def drawing(plan: Plan) -> str:
     if facts["fraction_layers"] is not None:
         words = f"{facts['fraction_layers']:.1%} by layers, {facts['fraction_flops']:.1%} by FLOPs"
     return f"{draw(schedule)}\napproximated: {words}"
+
+
+def summary(plan: Plan, reports: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """What result.json holds of a run's approximation: `describe` and the counts of all blocks."""
+    counts = merged(reports)
+    faster = counts.get("faster")
+    known = None if faster is None else {int(number): chosen for number, chosen in faster.items()}
+    return {**describe(plan, known), **counts}
+
+
+def fallback_words(counts: Mapping[str, Any]) -> str:
+    """Which convolutions fell back to the full gradient, and why; "" where none did."""
+    parts = [f"{f['layer']} ({f['reason']}, {f['count']} times)" for f in counts["fallbacks"]]
+    return f"full gradient in place of the estimate: {', '.join(parts)}" if parts else ""
 
 
 def merged(reports: Iterable[dict[str, Any]]) -> dict[str, Any]:

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    SerializeAsAny,
+    Tag,
+    field_validator,
+    model_validator,
+)
 
 from repro.methods import Method, parse_method
 
@@ -72,12 +82,20 @@ class OptimizerSpec(Spec):
         return self
 
 
+def _number_as_text(value: Any) -> Any:
+    """A bare 2 in a recipe means "2"."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Slice = Annotated[str, BeforeValidator(_number_as_text)]
+
+
 class GradientRule(Spec):
     """Where an estimator applies: slices "start:stop:step" over convolutions (from 1), batches, epochs (from 0)."""
 
-    layers: str | tuple[str | int, ...] = ":"
-    batches: str = ":"
-    epochs: str = ":"
+    layers: Annotated[str | tuple[str | int, ...], BeforeValidator(_number_as_text)] = ":"
+    batches: Slice = ":"
+    epochs: Slice = ":"
     estimator: Literal["full", "zero", "random", "top1", "sampled", "shared-topk"] | None = None
 
 
@@ -86,7 +104,13 @@ class GradientSpec(Spec):
 
     estimator: Literal["full", "zero", "random", "top1", "sampled", "shared-topk"] = "full"
     scale: Literal["natural", "paper"] = "natural"
-    schedule: Literal["s1", "s2", "s3", "early", "all", "measured", "alternate"] | tuple[GradientRule, ...] = "all"
+    # A name or rules. Told apart before they are read, so that an error is about what was meant; the brackets mark what
+    # is no field in an error's place.
+    schedule: Annotated[
+        Annotated[Literal["s1", "s2", "s3", "early", "all", "measured", "alternate"], Tag("[name]")]
+        | Annotated[tuple[GradientRule, ...], Field(min_length=1), Tag("[rules]")],
+        Discriminator(lambda given: "[name]" if isinstance(given, str) else "[rules]"),
+    ] = "all"
     kernel: Literal["auto", "reference", "cpu", "cupy", "torch"] = "auto"
     samples: PositiveInt = 4  # pixels per sample for `sampled` and `shared-topk`
 

@@ -62,9 +62,16 @@ def _is_tag(part: Any) -> bool:
 def _fields(model: type[BaseModel] | None, place: list[str]) -> list[str]:
     """Names of the settings under `place`."""
     for part in place:
+        if part.isdigit():  # in a list
+            continue
         if model is None or part not in model.model_fields:
             return []
-        annotation = model.model_fields[part].annotation
-        options = [annotation, *get_args(annotation)]
-        model = next((o for o in options if isinstance(o, type) and issubclass(o, BaseModel)), None)
+        model = _model_in(model.model_fields[part].annotation)
     return list(model.model_fields) if model else []
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """The first settings class that a field's type names."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _model_in(part))), None)

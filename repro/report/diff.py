@@ -20,7 +20,7 @@ from repro.report.table import Column, Measured, Table, Value
 from repro.store import RunFolder, read_metrics
 
 COLUMNS = [
-    Column("part", "part", once=True),
+    Column("part", "part", once=True, wrap=30),
     Column("what", "what", wrap=44),
     Column("a", "A", wrap=44),
     Column("b", "B", wrap=44),
@@ -75,6 +75,7 @@ def _means(a: _Side, b: _Side, root: Path) -> list[dict[str, Value]]:
     """Final numbers of two recipes, where both have finished runs in the same profile and on the same device."""
     found = Source(root).find(lambda run: run.recipe_name in (a.recipe, b.recipe))
     rows: list[dict[str, Value]] = []
+    whose = "the project's reference" if found.reference else "your"
     for left in (g for g in found.groups if g.recipe == a.recipe and g.complete):
         for right in (g for g in found.groups if g.recipe == b.recipe and g.complete):
             if (left.profile, left.device, left.data) != (right.profile, right.device, right.data):
@@ -82,7 +83,10 @@ def _means(a: _Side, b: _Side, root: Path) -> list[dict[str, Value]]:
             for name in ("test_accuracy_last", "test_accuracy_best", "seconds_per_batch"):
                 change = difference(left=right, right=left, name=name)
                 values = {"a": left.measured(name), "b": right.measured(name), "change": change}
-                rows.append({"part": f"runs, {left.profile}, {left.device}", "what": name, **values})
+                part = f"{whose} runs, profile {left.profile}, {left.device}"
+                if name == "seconds_per_batch" and (left.oversubscribed or right.oversubscribed):
+                    part += "; blocks share cores or devices: no speed-up can be read"
+                rows.append({"part": part, "what": name, **values})
     return rows
 
 
@@ -108,7 +112,7 @@ def _read(word: str, root: Path) -> _Side:
         recipe = load(word)
     except UserError as error:
         raise UserError(f"'{word}' is neither the folder of a run (looked in . and {root}) nor a recipe: {error}") from None
-    return _Side(f"recipe {recipe.name}, profile paper", recipe.model_dump(mode="json"), recipe=recipe.name)
+    return _Side(f"recipe {recipe.name} (settings of profile paper)", recipe.model_dump(mode="json"), recipe=recipe.name)
 
 
 def _is_recipe(word: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import textwrap
+from collections.abc import Callable
 
 from repro.errors import UserError, nearest
 from repro.report.latex import latex
@@ -23,12 +24,15 @@ def render(table: Table, format: str, *, ascii: bool = False) -> str:
     writers = {"txt": _txt, "md": _markdown, "csv": _csv, "latex": latex, "json": _json}
     if format not in writers:
         raise UserError(f"--format {format!r} is unknown.{nearest(format, FORMATS)} Allowed: {', '.join(FORMATS)}")
+    if ascii and format == "txt":
+        return plain(_txt(table, plain))  # cells first: their widths change
     written = writers[format](table)
     return plain(written) if ascii else written
 
 
-def _txt(table: Table) -> str:
+def _txt(table: Table, clean: Callable[[str], str] = str) -> str:
     columns, body, caption = grid(table)
+    body = [[clean(word) for word in row] for row in body]
     lines = []
     if body:
         broken = [[_broken(word, c) for word, c in zip(row, columns, strict=True)] for row in body]

@@ -5,6 +5,7 @@ It needs graphicx and nothing else. A table with too many lines for one page bec
 
 from __future__ import annotations
 
+import math
 import re
 import textwrap
 
@@ -14,7 +15,9 @@ from repro.report.table import Column, Measured, Table, grid
 PACKAGES = r"\usepackage{graphicx}"
 _LONG, _WRAP = 34, 26  # characters of a cell from which a column is wrapped, and to how many
 _BUDGET = 115  # characters in a row that are still readable once scaled
-_LINES = 46  # of small print that leave room for the caption
+_LINES = 46  # of small print that leave room for a caption
+_CAPTION = 58  # letters of a caption that take the height of a line of small print
+_SHORT_CAPTION = 10  # lines for which there is room anyway
 _HEADER = 11  # characters of a header's line above numbers, at least
 _EM = 0.47  # width of a character
 _FIT = r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}{%"
@@ -34,7 +37,7 @@ def latex(table: Table) -> str:
     body, count = _without_common_count(table, columns, body)
     caption = [*caption, *([f"In every cell {count}."] if count else [])]
     widths = _widths(columns, body)
-    pages = _pages(body, widths)
+    pages = _pages(body, widths, len(" ".join(caption)))
     lines = []
     for i, page in enumerate(pages):
         words = escape(" ".join(caption)) if i == 0 else f"Continued from table~\\ref{{tab:{table.name}}}."
@@ -120,8 +123,12 @@ def _without_common_count(table: Table, columns: list[Column], body: list[list[s
     return [[w.removesuffix(f" ({n}/{started})") for w in row] for row in body], f"({n}/{started})"
 
 
-def _pages(body: list[list[str]], widths: list[int | None]) -> list[list[list[str]]]:
-    """Rows cut into pages, before a row that begins a new group (its first cell is filled) where that is near."""
+def _pages(body: list[list[str]], widths: list[int | None], caption: int) -> list[list[list[str]]]:
+    """Rows cut into pages, before a row that begins a new group (its first cell is filled) where that is near.
+
+    The first page also holds the caption, of so many letters.
+    """
+    room = max(_LINES // 4, _LINES - max(0, math.ceil(caption / _CAPTION) - _SHORT_CAPTION))
     depths = [
         max(len(textwrap.wrap(w, n, break_long_words=False)) or 1 if n else 1 for w, n in zip(row, widths, strict=True))
         for row in body
@@ -131,7 +138,8 @@ def _pages(body: list[list[str]], widths: list[int | None]) -> list[list[list[st
     for i, depth in enumerate(depths):
         if body[i][0]:
             group = i
-        if used + depth > _LINES and i > start:
+        if used + depth > room and i > start:
+            room = _LINES
             cut = group if group > start else i
             pages.append(body[start:cut])
             start, used = cut, sum(depths[cut:i])

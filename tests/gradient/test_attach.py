@@ -148,6 +148,25 @@ def test_fallbacks_are_counted_with_their_reason() -> None:
     assert torch.equal(found["uneven.weight"], plain["uneven.weight"])
 
 
+class Standardised(nn.Conv2d):
+    """A convolution whose forward is not that of its class."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self._conv_forward(x, self.weight - self.weight.mean(), self.bias)
+
+
+def test_a_convolution_with_a_forward_of_its_own_keeps_it() -> None:
+    net: Net = [("own", Standardised(3, 4, 3)), ("plain", nn.Conv2d(4, 4, 3))]
+    expected = run(net, images())
+    plain = gradients(net, expected)
+    approximation = put(net, estimator="zero")
+    found = run(net, images())
+    assert torch.equal(found, expected)
+    assert torch.equal(gradients(net, found)["own.weight"], plain["own.weight"])
+    (row,) = approximation.report()["fallbacks"]
+    assert (row["layer"], row["reason"]) == ("own", "Standardised has a forward of its own")
+
+
 def test_single_images_and_mixed_types_fall_back() -> None:
     net: Net = [("conv", nn.Conv2d(3, 4, 3))]
     approximation = put(net, estimator="top1")

@@ -124,7 +124,7 @@ RULE = st.builds(
 )
 
 
-@given(st.lists(RULE, max_size=4))
+@given(st.lists(RULE, min_size=1, max_size=4))
 def test_grid_and_estimator_agree(rules: list[GradientRule]) -> None:
     made = schedule(tuple(rules), steps=3)
     grid = made.grid(0, 20)
@@ -157,6 +157,8 @@ def test_slices_that_cannot_be_read(text: str) -> None:
         (9, "names convolution 9, but the network's are numbered 1 to 7"),
         (("c1", 0), "names convolution 0"),
         ("8::2", "covers none"),
+        ("\N{SUPERSCRIPT TWO}", "which is not a convolution"),
+        ((), "is empty"),
     ],
 )
 def test_layers_that_are_not_there(layers: Any, said: str) -> None:

@@ -1,6 +1,7 @@
 """Loading and overriding recipes: what is wrong is named, with its value and what is allowed."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from repro.recipe.validation import build
 from tests.conftest import TINY
 
 
-def changed(*pairs: str) -> object:
+def changed(*pairs: str) -> Any:
     return load("dsp-resnet164", "smoke", parse_overrides(pairs))
 
 
@@ -32,6 +33,11 @@ def changed(*pairs: str) -> object:
         ("data.name=cifar", ["data.name", "'cifar'", "'cifar10'"]),
         ("gradient.estimator=top2", ["gradient.estimator", "'top2'", "Did you mean 'top1'"]),
         ("gradient.schedule=s9", ["gradient.schedule", "'s9'", "'s1'"]),
+        ("gradient.schedule=[{layer: 2}]", ["gradient.schedule.0.layer", "Did you mean 'layers'", "batches"]),
+        ("gradient.schedule=[{estimator: cheap}]", ["gradient.schedule.0.estimator", "'cheap'", "'top1'"]),
+        ("gradient.schedule=[{batches: [1]}]", ["gradient.schedule.0.batches", "[1]"]),
+        ("gradient.schedule=[]", ["gradient.schedule", "at least 1"]),
+        ("gradient.schedule=3", ["gradient.schedule = 3"]),
         ("cut=[1]", ["cut", "blocks = 3", "2 cuts"]),
         ("cut=[5,2]", ["cut must increase"]),
         ("optimizer.momentum=1.0", ["optimizer.momentum", "1.0", "less than 1"]),
@@ -45,6 +51,11 @@ def test_a_wrong_setting_is_named_with_its_value(pair: str, words: list[str]) ->
     for word in words:
         assert word in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_bare_number_is_a_slice() -> None:
+    rule = changed("gradient.schedule=[{layers: 2, batches: 3, epochs: 0, estimator: zero}]").gradient.schedule[0]
+    assert (rule.layers, rule.batches, rule.epochs) == ("2", "3", "0")
 
 
 def test_micro_batches_must_fit_the_batch() -> None:

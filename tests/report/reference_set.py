@@ -28,7 +28,7 @@ def write_reference(root: Path, *, profile: str = "reference", seeds: int = SEED
         _pipeline(root, profile, seed, drift)
         _gaps(root, profile, seed, drift)
         for name, (best, seconds) in GRADIENT.items():
-            uses = {"blocks": [{"uses": {"full": 14, "top1": 5}}]} if not name.startswith("full") else None
+            uses = {"uses": {"full": 14, "top1": 5}} if not name.startswith("full") else None
             rows = training(6, best=best + drift + random.Random(f"{name}{seed}").uniform(-0.2, 0.2))
             noise = 1 + random.Random(f"{name}{seed}").uniform(-0.002, 0.002)
             make_run(

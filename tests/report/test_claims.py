@@ -47,6 +47,17 @@ def test_every_claim_has_a_row_and_its_command(tmp_path: Path) -> None:
     assert tables.build("claims", tmp_path).problems == [f"not run yet: {', '.join(NAMES)}"]
 
 
+def test_few_seeds_and_broken_ones_are_said(tmp_path: Path) -> None:
+    for name, value in (("bp", 0.3), ("dsp", 0.1)):
+        for seed in range(3):
+            status = "diverged" if (name, seed) == ("dsp", 2) else "complete"
+            make_run(tmp_path, f"{name}-resnet98-k2", seed, seconds_per_batch=value * (1 + seed / 50), status=status)
+    table = tables.build("claims", tmp_path)
+    assert any("n = 2 is below" in words for words in table.caption)
+    assert any("diverged" in problem for problem in table.problems)
+    assert any(words.startswith("D4 (arXiv 1909.02625, Fig. 5): ||G_DSP") for words in table.caption)
+
+
 def printed_commands() -> list[str]:
     """Every command that a claim, a table or a figure prints when it misses something."""
     from repro.report.claims import gradient_gap, speed

@@ -40,7 +40,16 @@ def test_two_recipes_with_and_without_runs(tmp_path: Path) -> None:
         for name in ("bp-resnet98-k2", "dsp-resnet98-k2"):
             make_run(tmp_path, name, seed, epochs=training(2))
     table = diff.compare("bp-resnet98-k2", "dsp-resnet98-k2", tmp_path)
-    assert {r["part"] for r in table.rows} == {"settings", "runs, smoke, cpu"}
+    assert {r["part"] for r in table.rows} == {"settings", "your runs, profile smoke, cpu"}
+
+
+def test_times_of_blocks_that_share_cores_are_marked(tmp_path: Path) -> None:
+    for seed in range(2):
+        for name in ("bp-resnet98", "dsp-resnet98"):
+            make_run(tmp_path, name, seed, epochs=training(2), oversubscribed=True)
+    rows = diff.compare("bp-resnet98", "dsp-resnet98", tmp_path).rows
+    (times,) = [r for r in rows if r["what"] == "seconds_per_batch"]
+    assert str(times["part"]).endswith("no speed-up can be read")
 
 
 def test_what_cannot_be_compared_is_said(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def test_slow_down_and_its_difference_to_fr(tmp_path: Path) -> None:
 def test_gradient_approximation_is_compared_with_full(tmp_path: Path) -> None:
     for seed in range(3):
         make_run(tmp_path, "full-resnet20", seed, epochs=training(2, best=90 + seed), train_seconds=4.0, steps=4)
-        uses = {"blocks": [{"uses": {"full": 14, "top1": 6}}]}
+        uses = {"uses": {"full": 14, "top1": 6}}
         make_run(tmp_path, "top1-resnet20-s1", seed, epochs=training(2, best=89 + seed), train_seconds=3.0, gradient=uses)
         make_run(tmp_path, "full-resnet14", seed, epochs=training(2, best=89 + seed), train_seconds=2.0)
     table = tables.build("gradient-approximation", tmp_path)
@@ -223,3 +223,38 @@ def test_schedules_state_their_realised_fraction(tmp_path: Path) -> None:
     assert share["vgg19", "measured"] is None
     assert {r["origin"] for r in table.rows if r["schedule"] == "s1"} == {"published"}
     assert {r["origin"] for r in table.rows if r["schedule"] in ("s2", "s3")} == {"ours"}
+
+
+def test_a_bias_is_averaged_in_squares(tmp_path: Path) -> None:
+    """Roots of clipped squares are never below zero: their mean would call an unbiased estimate biased."""
+    for seed, square in enumerate((0.04, -0.05, 0.03, -0.02)):
+        rows = [
+            {"layer": "a", "estimator": "sampled", "relative_bias": max(0, square) ** 0.5, "relative_bias_squared": square}
+        ]
+        make_run(tmp_path, "bias-resnet20", seed, steps=0, bias=rows)
+    found = estimate(tables.build("bias", tmp_path).rows[0]["relative_bias"])
+    assert found.low == 0.0
+    assert found.mean == 0.0
+    assert found.high > 0.1
+
+
+def test_the_time_until_the_first_evaluation_does_not_count(tmp_path: Path) -> None:
+    slow_start = [{**epoch, "train_seconds": s} for epoch, s in zip(training(3), (9.0, 10.0, 11.0), strict=True)]
+    make_run(tmp_path, "top1-resnet20-s1", 0, epochs=slow_start, train_seconds=11.0, steps=30)
+    found = tables.build("gradient-approximation", tmp_path).rows[0]
+    assert estimate(found["seconds_per_step"]).mean == pytest.approx(0.1)
+
+
+def test_convolutions_that_fell_back_are_named(tmp_path: Path) -> None:
+    fallbacks = [{"layer": "stem.conv", "reason": "autocast", "count": 4}]
+    make_run(tmp_path, "top1-resnet20-s1", 0, epochs=training(2), gradient={"uses": {"full": 4}, "fallbacks": fallbacks})
+    (found,) = tables.build("gradient-approximation", tmp_path).rows
+    assert "full gradient in place of the estimate in 1 convolution(s): stem.conv" in str(found["note"])
+
+
+def test_an_estimator_that_only_rules_name_is_no_full_gradient(tmp_path: Path) -> None:
+    rules = [{"layers": "stem", "batches": ":", "epochs": ":", "estimator": "zero"}]
+    make_run(tmp_path, "full-resnet20", 0, epochs=training(2), settings={"gradient.schedule": rules})
+    make_run(tmp_path, "top1-resnet20-s1", 0, epochs=training(2))
+    labels = [r["gradient"] for r in tables.build("gradient-approximation", tmp_path).rows]
+    assert labels == ["top1 s1", "zero rules"]

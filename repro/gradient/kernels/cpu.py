@@ -28,6 +28,8 @@ _WIDE = 256  # pixels: above, a transposed copy of all of x would cost more than
 
 def top1(x: Tensor, dy: Tensor, weight: Tensor, geometry: Geometry, scale: float = 1.0) -> Tensor:
     """Filter gradient, as weight [Cout, Cin/groups, Kh, Kw], from x [N, Cin, H, W] and dy [N, Cout, Ho, Wo]."""
+    if not dy.shape[0]:
+        return torch.zeros_like(weight)
     position, total = peaks(_array(dy))
     if scale != 1.0:
         total *= np.float32(scale)

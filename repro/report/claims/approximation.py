@@ -10,10 +10,11 @@ from repro.report.claims.claim import Finding, Rule, above, below, missing
 from repro.report.claims.evidence import Evidence, closeness, difference, ratio, where
 from repro.report.context import data_label
 from repro.report.group import Group, gradient_label, shares_start
-from repro.report.stats import Estimate, holm, mean_interval
+from repro.report.stats import Estimate, holm
 from repro.report.stats import difference as plain_difference
 from repro.report.table import Measured
 from repro.report.tables.accuracy import accuracy
+from repro.report.tables.bias import over_seeds
 from repro.report.tables.gradient_approximation import full_of, seconds_per_step, time_saved
 
 MARGIN = 0.5  # points of accuracy that count as competitive (ours)
@@ -142,10 +143,8 @@ def _bias_rows(group: Group, estimator: str) -> dict[str, list[dict[str, Any]]]:
 
 def _bias(rows: list[dict[str, Any]]) -> Estimate:
     """Over seeds; with one seed the jackknife interval over its pairs."""
-    estimate = mean_interval([float(row["relative_bias"]) for row in rows])
+    estimate = over_seeds(rows, "relative_bias")
     assert estimate is not None
-    if estimate.n == 1:
-        return Estimate(estimate.mean, rows[0].get("relative_bias_low"), rows[0].get("relative_bias_high"), 1)
     return estimate
 
 

@@ -31,7 +31,8 @@ CLAIMS = (
     ),
     Claim(
         "D4", "the gradient difference to BP per parameter shrinks during training", f"{PAPER}, Fig. 5",
-        "||G_DSP - G_BP|| / parameters, mean over blocks: last 20 recorded steps over the first 20 with full queues",
+        "||G_DSP - G_BP|| / parameters of each block, shown the block farthest from the rule: last 20 recorded steps over "
+        "the first 20 with full queues",
         "repro run gradient-gap-dsp-resnet98 gradient-gap-dsp-resnet98-s1470 --seeds 5 --profile quick", gap_shrinks,
     ),
     Claim(
@@ -42,12 +43,14 @@ CLAIMS = (
     ),
     Claim(
         "D6", "SGD and momentum SGD drive the true gradient's norm down under DSP", f"{PAPER}, Theorems 1 and 2",
-        "norm of BP's gradient at the same weights: last 20 recorded steps over the first 20 with full queues",
+        "norm of BP's gradient at the same weights: mean of the last 20 recorded steps over the first batch at the initial "
+        "weights",
         "repro run gradient-gap-dsp-resnet98 gradient-gap-dsp-resnet98-sgd --seeds 5 --profile quick", norm_falls,
     ),
     Claim(
         "D7", "longer queues absorb more jitter, and cost staleness", f"{PAPER}, body",
-        "slow-down in points, and gradient difference as a ratio, of the longest against the shortest queues",
+        "longest against shortest queues: slow-down in points, and each block's gradient difference after 100 steps as a "
+        "ratio, shown the block farthest from the rule",
         f"{JITTER} && {STALENESS}", lambda e: [*absorbs_jitter(e), *staleness_costs(e)],
     ),
     Claim(

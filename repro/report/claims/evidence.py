@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from repro.recipe.load import PROFILES
@@ -23,15 +23,19 @@ class Evidence:
     """All runs of a source, by experiment."""
 
     source: Source
+    problems: dict[str, None] = field(default_factory=dict)  # of the runs that were looked at, in order
 
     def training(self, group: str = "dsp") -> list[Group]:
         """Training runs of one paper, split by machine and thread count."""
-        found = self.source.find(lambda run: experiment(run) == "train" and in_group(run, group))
-        return sorted((part for g in found.groups for part in g.split()), key=order)
+        return self._find(lambda run: experiment(run) == "train" and in_group(run, group))
 
     def of(self, name: str) -> list[Group]:
         """Runs of experiment `name`."""
-        found = self.source.find(lambda run: experiment(run) == name)
+        return self._find(lambda run: experiment(run) == name)
+
+    def _find(self, wanted: Callable[[StoredRun], bool]) -> list[Group]:
+        found = self.source.find(wanted)
+        self.problems.update(dict.fromkeys(found.problems))
         return sorted((part for g in found.groups for part in g.split()), key=order)
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from repro.report.claims.claim import Finding, above, below, missing
+from repro.report.claims.claim import Finding, Rule, above, below, missing
 from repro.report.claims.evidence import Evidence, having, places, queue_ends, queue_length, ratio, trend, where
 from repro.report.group import Group
+from repro.report.stats import Estimate
+from repro.report.table import Column, Measured, text
 from repro.store import StoredRun
 
 OPTIMIZERS = {
@@ -22,40 +24,73 @@ Row = dict[str, Any]
 
 
 def gap_shrinks(evidence: Evidence) -> Sequence[Finding]:
-    """D4: the gradient difference late against early, within the first hundred steps and to the end."""
+    """D4: each block's gradient difference late against early, within the first hundred steps and to the end."""
     findings = []
-    for g in _measured(evidence):
+    for g in having(_place(evidence), "dsp"):
         for span, late in (("first 100 steps", _first_hundred), ("whole training", _end)):
-            value = trend(g, partial(late, read=_mean_gap), _start(_mean_gap))
-            if value.estimate is not None or late is _first_hundred:
-                findings.append(Finding(f"{g.label}, {optimizer(g)}, {span}", where(g), value, "x", below(1.0)))
+            trends = {k: trend(g, partial(late, read=_gap(k)), _start(_gap(k))) for k in range(g.blocks)}
+            if late is _end and all(value.estimate is None for value in trends.values()):
+                continue
+            findings.append(_every_block(f"{g.label}, {optimizer(g)}, {span}", g, trends, below(1.0)))
     return findings
 
 
 def norm_falls(evidence: Evidence) -> Sequence[Finding]:
-    """D6: the norm of the true gradient late against early, with SGD and with momentum."""
-    groups = _measured(evidence)
+    """D6: the norm of the true gradient at the end against that at the initial weights, with SGD and with momentum."""
+    place = _place(evidence)
     findings = []
     for name, command in OPTIMIZERS.items():
-        members = [g for g in groups if optimizer(g) == name]
-        if groups and not members:
+        members = [g for g in having(place, "dsp") if optimizer(g) == name]
+        control = [g for g in having(place, "bp") if optimizer(g) == name]
+        if place and not members:
             findings.append(missing(f"DSP, {name}", below(1.0), command))
         for g in members:
-            value = trend(g, lambda run: _end(run, _norm) or _first_hundred(run, _norm), _start(_norm))
-            findings.append(Finding(f"{g.label}, {name}", where(g), value, "x", below(1.0)))
+            value = trend(g, _late_norm, _initial_norm)
+            others = [(f"over the first {_WINDOW} steps with full queues", trend(g, _late_norm, _start(_norm)))]
+            others += [("BP in the same steps", trend(c, _late_norm, _initial_norm)) for c in control]
+            words = "; ".join(f"{what}: {_short(other.estimate)}" for what, other in others if other.estimate)
+            findings.append(Finding(f"{g.label}, {name}", where(g), value, "x", below(1.0), words=words))
     return findings
 
 
 def staleness_costs(evidence: Evidence) -> Sequence[Finding]:
-    """D7, second half: the gradient difference of the longest queues over that of the shortest."""
+    """D7, second half: the gradient difference of the longest queues over that of the shortest, in each block."""
     for groups in places(evidence.of("gradient-gap"), lambda groups: queue_ends(groups) is not None)[:1]:
         ends = queue_ends(groups)
         assert ends is not None
         short, long = ends
         what = f"gradient difference, {long.label} / {short.label}, {optimizer(long)}"
-        value = ratio(long, short, partial(_first_hundred, read=_mean_gap))
-        return [Finding(what, where(long), value, "x", above(1.0))]
+        ratios = {k: ratio(long, short, partial(_first_hundred, read=_gap(k))) for k in range(long.blocks)}
+        return [_every_block(what, long, ratios, above(1.0))]
     return []
+
+
+def _every_block(what: str, group: Group, values: Mapping[int, Measured], rule: Rule) -> Finding:
+    """One finding for all blocks: it holds where every block keeps the rule; shown is the block that is farthest from it.
+
+    A mean over blocks would be the first block's alone: its differences are ten times those of the others.
+    """
+    known = {k: v for k, v in values.items() if v.estimate is not None and v.estimate.low is not None}
+    if not known:
+        return Finding(what, where(group), next(iter(values.values())), "x", rule)
+    holds = all(rule.test(v.estimate) for v in known.values() if v.estimate)
+    shown = max(known, key=lambda k: _distance(known[k].estimate, rule))
+    words = "; ".join(f"block {k}: {_short(v.estimate)}" for k, v in known.items() if k != shown and v.estimate)
+    return Finding(f"{what}, block {shown}", where(group), known[shown], "x", rule, holds=holds, words=words)
+
+
+def _distance(e: Estimate | None, rule: Rule) -> tuple[bool, float]:
+    """How far an interval is from keeping a rule "below 1" or "above 1": clearly broken ones first."""
+    assert e is not None
+    assert e.low is not None
+    assert e.high is not None
+    kept = rule.test(Estimate(0.5, 0.4, 0.6, 2))  # the rule is "below"
+    broken, edge = (e.low > 1.0, e.high) if kept else (e.high < 1.0, 1.0 / max(e.low, 1e-300))
+    return broken, edge
+
+
+def _short(e: Estimate) -> str:
+    return text(Measured(e, e.n), Column("", "", ratio=True)).partition(" (")[0]
 
 
 def optimizer(group: Group) -> str:
@@ -63,20 +98,33 @@ def optimizer(group: Group) -> str:
     return "momentum SGD" if (group.settings.get("optimizer") or {}).get("momentum") else "SGD"
 
 
-def _measured(evidence: Evidence) -> list[Group]:
-    """The DSP groups of the most telling place."""
+def _place(evidence: Evidence) -> list[Group]:
+    """The groups of the most telling place that has DSP."""
     found = places(evidence.of("gradient-gap"), lambda groups: bool(having(groups, "dsp")))
-    return having(found[0], "dsp") if found else []
+    return found[0] if found else []
 
 
-def _mean_gap(row: Row) -> float | None:
-    values = [v for v in row.get("difference") or [] if isinstance(v, (int, float))]
-    return sum(values) / len(values) if values else None
+def _gap(block: int) -> Callable[[Row], float | None]:
+    def read(row: Row) -> float | None:
+        values = row.get("difference") or []
+        value = values[block] if block < len(values) else None
+        return float(value) if isinstance(value, (int, float)) else None
+
+    return read
 
 
 def _norm(row: Row) -> float | None:
     value = row.get("gradient_norm")
     return float(value) if isinstance(value, (int, float)) else None
+
+
+def _initial_norm(run: StoredRun) -> float | None:
+    """At the initial weights, on the first batch."""
+    return _mean(_recorded(run, _norm, 0, 1))
+
+
+def _late_norm(run: StoredRun) -> float | None:
+    return _end(run, _norm) or _first_hundred(run, _norm)
 
 
 def _recorded(run: StoredRun, read: Callable[[Row], float | None], low: int, high: int | None) -> list[float]:

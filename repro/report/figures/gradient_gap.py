@@ -30,8 +30,9 @@ def draw(source: Source) -> Any:
     section, foot = 5.1, 0.45
     total = section * len(sections) + foot
     figure = canvas.new_figure(canvas.WIDTH, total)
+    looks = styles(g for members in sections.values() for g in members)
     for i, (title, members) in enumerate(sections.items()):
-        _section(figure, title, members, top=total - section * i)
+        _section(figure, title, members, looks, top=total - section * i)
     counts = sorted({e.n for g in groups for e in over_steps(g, norm).y})
     words = (
         "averages in bins of steps (ten a decade); mean over seeds (on log axes geometric) with its 95 % t band; "
@@ -62,11 +63,10 @@ def optimizer(group: Group) -> str:
     return "momentum SGD" if settings.get("momentum") else "SGD"
 
 
-def _section(figure: Any, title: str, members: list[Group], top: float) -> None:
+def _section(figure: Any, title: str, members: list[Group], looks: dict[str, Style], top: float) -> None:
     from repro.report import canvas
 
     total = figure.get_figheight()
-    looks = styles(members)
     blocks = members[0].blocks
     stale = [g for g in members if g.method != "bp"]
     figure.text(0.03, (top - 0.2) / total, title, fontsize=9)

@@ -8,7 +8,7 @@ from typing import Any
 from repro.report.bound import bound
 from repro.report.context import baseline, order
 from repro.report.group import Group
-from repro.report.palette import styles
+from repro.report.palette import Style, styles
 from repro.report.panels import dot_rows, figure_height, source_words, split_panels
 from repro.report.source import Source, experiment, in_group
 from repro.report.stats import Estimate
@@ -40,9 +40,10 @@ def draw(source: Source) -> Any:
         (0.15, fast, "times as fast as BP", 1.0, "no run with a core a block"),
         (0.67, good, "points of accuracy against BP", 0.0, "no accuracy"),
     ]
+    looks = styles(group for group, *_ in [*fast, *good])
     for left, rows, title, zero, missing in panels:
         axes = figure.add_axes((left, FOOT / total, 0.3, height / total))
-        _panel(axes, rows, title, zero, missing)
+        _panel(axes, rows, looks, title, zero, missing)
     for group, base, _ in fast:
         limit = bound(group, base)
         if limit is not None:
@@ -67,14 +68,13 @@ def _most(groups: list[Group], same: Sequence[str], read: Callable[[Group, Group
     return best
 
 
-def _panel(axes: Any, rows: list[Row], title: str, zero: float, missing: str) -> None:
+def _panel(axes: Any, rows: list[Row], looks: dict[str, Style], title: str, zero: float, missing: str) -> None:
     axes.set_title(title)
     if not rows:
         axes.text(0.5, 0.5, missing, ha="center", va="center", transform=axes.transAxes, fontsize=7.5, color="#666666")
         axes.set_xticks([])
         axes.set_yticks([])
         return
-    looks = styles(group for group, *_ in rows)
     dot_rows(axes, [(group.label, number, *looks[group.label]) for group, _, number in rows])
     _cut(axes, rows, zero)
     axes.axvline(zero, color="#888888", linewidth=0.8, linestyle=":")

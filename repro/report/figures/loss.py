@@ -38,9 +38,9 @@ def draw_groups(groups: list[Group], reference: bool, command: str) -> Any:
     height, foot = 2.75, 0.4
     total = height * len(panels) + foot
     figure = canvas.new_figure(canvas.WIDTH, total)
+    looks = styles(g for members in panels.values() for g in members)
     for i, (key, members) in enumerate(panels.items()):
         bottom = (total - height * (i + 1) + 0.5) / total
-        looks = styles(members)
         for left, field in ((0.075, "train_loss"), (0.455, "test_loss")):
             axes = figure.add_axes((left, bottom, 0.305, (height - 1.1) / total))
             labels = _panel(axes, field, members, looks)

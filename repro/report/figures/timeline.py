@@ -60,10 +60,10 @@ def draw(source: Source) -> Any:
         elif recorded:
             figure.text(0.56, bottom + 0.2 / total, "no recorded run", fontsize=7, color="#666666")
     top = 1 - 0.12 / total
-    words = "equal blocks, free messages;\nforward 1, recompute 1, backward 2 units of time"
+    words = "equal blocks, free messages;\nforward 1, recompute 1, backward 2 units of time,\nDNI's module left out"
     figure.text(left, top, f"Simulated: {words}", fontsize=8, linespacing=1.3, va="top")
     if recorded:
-        figure.text(0.56, top, f"Recorded in a run:\n{where}", fontsize=8, linespacing=1.3, va="top")
+        figure.text(0.56, top, f"Recorded in a run, each to its own scale:\n{where}", fontsize=8, linespacing=1.3, va="top")
     draw_key(
         figure, ("forward", "recompute", "backward", "module", "update", "send", "wait"), left, 0.12 / total, 0.95 - left
     )

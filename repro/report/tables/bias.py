@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from repro.report.group import Group
@@ -41,7 +42,8 @@ def build(source: Source, select: str) -> Table:
         *found.caption(),
         "Relative bias: |E estimate - E full| / |E full| over random (input, dy) pairs at an untrained layer, 0 for an "
         "unbiased estimate. Cosine: of one estimate with the mean full gradient; of means: of E estimate with E full.",
-        "Brackets: 95 % t interval over seeds, (n/N) seeds; with one seed the jackknife interval over its pairs.",
+        "Brackets: 95 % t interval over seeds (of norms: over their squares), (n/N) seeds; with one seed the jackknife "
+        "interval over its pairs.",
     ]
     return table
 
@@ -63,14 +65,24 @@ def rows(group: Group) -> list[dict[str, Value]]:
             "estimator": estimator,
             "scale": seeds[0].get("scale"),
         }
-        cells.update({name: Measured(_estimate(seeds, name), len(group.started)) for name in NUMBERS})
+        cells.update({name: Measured(over_seeds(seeds, name), len(group.started)) for name in NUMBERS})
         found.append(cells)
     return found
 
 
-def _estimate(seeds: list[dict[str, Any]], name: str) -> Estimate | None:
-    values = [float(s[name]) for s in seeds if isinstance(s.get(name), (int, float))]
-    if len(values) == 1:
-        only = next(s for s in seeds if isinstance(s.get(name), (int, float)))
-        return Estimate(values[0], only.get(f"{name}_low"), only.get(f"{name}_high"), 1)
-    return mean_interval(values)
+def over_seeds(seeds: list[dict[str, Any]], name: str) -> Estimate | None:
+    """Mean and t interval of a number over the rows of several seeds; with one row its own interval over pairs.
+
+    Norms are averaged as signed squares where these are stored, and the root is taken last: a mean of roots, none of
+    them below zero, would call every unbiased estimate biased.
+    """
+    rows = [s for s in seeds if isinstance(s.get(name), (int, float))]
+    if len(rows) == 1:
+        return Estimate(float(rows[0][name]), rows[0].get(f"{name}_low"), rows[0].get(f"{name}_high"), 1)
+    squares = [float(s[f"{name}_squared"]) for s in rows if isinstance(s.get(f"{name}_squared"), (int, float))]
+    if len(squares) < len(rows) or not rows:
+        return mean_interval([float(s[name]) for s in rows])
+    found = mean_interval(squares)
+    assert found is not None
+    mean, low, high = (None if v is None else math.sqrt(max(0.0, v)) for v in (found.mean, found.low, found.high))
+    return Estimate(mean or 0.0, low, high, found.n)

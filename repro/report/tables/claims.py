@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from repro.report.published import claimed
 from repro.report.source import Source
+from repro.report.stats import small_sample_warning
 from repro.report.table import Column, Measured, Table, Value
 
 DESCRIPTION = "the claims of both papers, each with a verdict, the measured value and the published one"
@@ -72,13 +73,21 @@ def build(source: Source, select: str) -> Table:
             missing.append(claim.name)
         if not found:
             table.rows.append({**base, "verdict": NOT_RUN, "measured": Measured(None, 0), "note": claim.command})
+    judged = [v for row in table.rows if row["verdict"] != NOT_RUN and isinstance(v := row["measured"], Measured)]
+    warning = small_sample_warning([value.n for value in judged])
+    stand_in = "Reference runs of the project, not yours." if source.reference else (
+        "Reference runs of the project stand in where you have none (marked)."
+    )  # fmt: skip
     table.caption = [
-        *(["Reference runs of the project stand in where you have none (marked)."] if reference else []),
+        *([stand_in] if reference else []),
         "Verdicts are computed: reproduced or not by the rule beside it, from the 95 % interval; not testable here where "
         "blocks share a device or core (modelled: simulated from the measured compute times, with free messages); not run "
         "yet with the command that makes the runs. (n/N): n seeds of N begun.",
         "Only profile paper is the published setting: a verdict holds for the place named in its row.",
+        *(f"{claim.name} ({claim.source}): {claim.statistic}." for claim in CLAIMS),
+        *([warning] if warning else []),
     ]
+    table.problems = [*own.problems, *(project.problems if reference else ())]
     if missing:
         table.problems.append(f"not run yet: {', '.join(missing)}")
     table.environment = {"source": "reference" if source.reference else "runs"}

@@ -31,7 +31,8 @@ def build(source: Source, select: str) -> Table:
     table = Table("headline-gradient", COLUMNS, [_row(group, groups) for group in groups])
     table.caption = [
         "Full: the library's gradient. Time saved: 100 (1 - seconds per step / those of full), interval from the log ratio; "
-        "negative: slower. In pairs by seed. ResNet-14 is compared with the full ResNet-20. Scale 1/128 is the paper's.",
+        "negative: slower; without the time to the first evaluation. In pairs by seed. ResNet-14 is compared with the full "
+        "ResNet-20. Scale 1/128 is the paper's.",
         HALF_WIDTH + " Brackets: the 95 % interval itself.",
     ]
     return finish(table, found, nothing=gradient_approximation.NOTHING)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from repro.report.context import CONTEXT, HALF_WIDTH, PLACE, finish, order
 from repro.report.group import Group
-from repro.report.published import stated
+from repro.report.published import anchors, stated
 from repro.report.source import Found, Source, experiment, in_group
 from repro.report.table import Column, Table, Value
 from repro.report.tables import accuracy, speedup, straggler
@@ -21,7 +21,7 @@ COLUMNS = [
     Column("difference", "against BP, points", decimals=2, number=True),
     Column("speedup", "speed-up over BP", decimals=2, ratio=True, number=True),
     Column("bound", "bound (modelled)", decimals=2, number=True),
-    Column("published", "published speed-up"),
+    Column("published", "published, over BP or FR"),
     Column("slowdown_percent", "slow-down under delays %", decimals=1, ratio=True, number=True),
 ]
 UNTESTABLE = "not testable here"
@@ -42,7 +42,8 @@ def build(source: Source, select: str) -> Table:
         "Best: the best epoch on the test set, as the papers print it. Against BP: in pairs by seed. Speed-up: ratio of "
         "seconds per batch, interval on the log scale; not testable here where blocks share a core or device. Bound: "
         "simulated from measured compute times (BP's, where blocks share a core) with free communication. Slow-down: our "
-        "random delays.",
+        "random delays, in runs of their own.",
+        *anchors("speedup", {"dsp"}),
         HALF_WIDTH + " Brackets: the 95 % interval itself.",
     ]
     trained.problems += delayed.problems
@@ -66,15 +67,12 @@ def _trained(group: Group, groups: list[Group]) -> dict[str, Value]:
     cells = {**accuracy.row(group, groups, "best"), **speedup.row(group, groups)}
     if group.oversubscribed and group.method != "bp":
         cells["speedup"] = UNTESTABLE
-    return {**cells, "epochs": group.length[0], "published": _published(group)}
+    published = None if group.method == "bp" else stated("speedup", group)
+    return {**cells, "epochs": group.length[0], "published": published}
 
 
 def _delayed(group: Group) -> dict[str, Value]:
-    cells = straggler.row(group, [])
+    cells = {name: cell for name, cell in straggler.row(group, []).items() if name != "published"}
     if group.oversubscribed:
         cells["slowdown_percent"] = UNTESTABLE
-    return {**cells, "published": _published(group)}
-
-
-def _published(group: Group) -> str | None:
-    return None if group.method == "bp" else stated("speedup", group)
+    return cells

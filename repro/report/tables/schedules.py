@@ -73,13 +73,9 @@ def row(model: str, schedule: str, recipe: Any, groups: list[Group]) -> dict[str
 
 def realised(result: dict[str, Any]) -> float | None:
     """Percent of the uses of all convolutions that were approximated, as the run counted them."""
-    blocks = (result.get("gradient") or {}).get("blocks") or []
-    uses: dict[str, float] = {}
-    for block in blocks:
-        for name, count in (block.get("uses") or {}).items():
-            uses[name] = uses.get(name, 0.0) + float(count)
+    uses = (result.get("gradient") or {}).get("uses") or {}
     total = sum(uses.values())
-    return 100.0 * (1.0 - uses.get("full", 0.0) / total) if total else None
+    return 100.0 * (1.0 - uses.get("full", 0) / total) if total else None
 
 
 def _schedule(group: Group) -> str:

@@ -55,11 +55,10 @@ def row(group: Group, groups: list[Group]) -> dict[str, Value]:
     if base is not None and base is not group:
         change = stats.difference(group.values(slowdown), base.values(slowdown), paired=shares_start(group, base))
         against = Measured(change, len(group.started))
-    settings = group.settings.get("straggler", {})
     crowded = "more blocks than cores or devices: the times are no speed-up" if group.oversubscribed else ""
     return {
         **context(group),
-        "delays": f"probability {settings.get('probability')}, length {settings.get('delay')} x compute",
+        "delays": delays(group),
         "method": group.label,
         "slack": slack(group),
         "clean_seconds": group.measured(lambda run: _field(run, "clean_seconds")),
@@ -105,3 +104,9 @@ def slack(group: Group) -> int | None:
 def _field(run: StoredRun, name: str) -> float | None:
     found = ((run.result or {}).get("straggler") or {}).get(name)
     return float(found) if isinstance(found, (int, float)) else None
+
+
+def delays(group: Group) -> str:
+    """The random delays in words."""
+    settings = group.settings.get("straggler", {})
+    return f"probability {settings.get('probability')}, length {settings.get('delay')} x compute"
