@@ -56,7 +56,10 @@ def make_run(
         os.utime(folder / "recipe.yaml", (begun, begun))
     (folder / "env.json").write_text(json.dumps(environment))
     rows: list[Mapping[str, Any]] = [{"kind": "step", "step": i, "loss": 2.0 / (i + 1)} for i in range(steps)]
-    rows += [{"kind": "epoch", "epoch": e, **row} for e, row in enumerate(epochs, start=1)]
+    last = float(epochs[-1].get("train_seconds", 0.0)) if epochs else 0.0
+    scale = fields.get("train_seconds", last) / last if last else 1.0  # the last evaluation ends the training
+    for e, row in enumerate(epochs, start=1):
+        rows.append({"kind": "epoch", "epoch": e, **row, "train_seconds": scale * row.get("train_seconds", 0.0)})
     rows += list(extra_rows)
     (folder / "metrics.jsonl").write_text("".join(to_json(row) + "\n" for row in rows))
     if timeline is not None:

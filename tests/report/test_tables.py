@@ -257,4 +257,4 @@ def test_an_estimator_that_only_rules_name_is_no_full_gradient(tmp_path: Path) -
     make_run(tmp_path, "full-resnet20", 0, epochs=training(2), settings={"gradient.schedule": rules})
     make_run(tmp_path, "top1-resnet20-s1", 0, epochs=training(2))
     labels = [r["gradient"] for r in tables.build("gradient-approximation", tmp_path).rows]
-    assert labels == ["top1 s1", "zero rules"]
+    assert labels == ["zero rules", "top1 s1"]

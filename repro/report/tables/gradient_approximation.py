@@ -126,8 +126,10 @@ def seconds_per_step(run: StoredRun) -> float | None:
     seconds, steps = result.get("train_seconds"), result.get("num_steps")
     if not seconds or not steps or seconds <= 0:
         return None
-    rows = [row for row in run.epochs() if isinstance(row.get("train_seconds"), (int, float))]
-    if len(rows) > 1 and rows[-1]["train_seconds"] > rows[0]["train_seconds"]:
-        share = 1.0 - rows[0]["epoch"] / rows[-1]["epoch"]
-        return float(rows[-1]["train_seconds"] - rows[0]["train_seconds"]) / (int(steps) * share)
+    ends = [
+        (r["epoch"], float(r["train_seconds"])) for r in run.epochs() if isinstance(r.get("train_seconds"), (int, float))
+    ]
+    if len(ends) > 1 and ends[-1][1] > ends[0][1]:
+        share = 1.0 - ends[0][0] / ends[-1][0]
+        return (ends[-1][1] - ends[0][1]) / (int(steps) * float(share))
     return float(seconds) / int(steps)
