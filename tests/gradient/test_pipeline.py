@@ -7,7 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from repro.errors import MissingError
+from repro.pipeline.approximation import check_gradient, fallback_words, summary
+from repro.pipeline.plan import make_plan
 from repro.verification import compare
 
 
@@ -26,3 +30,22 @@ def test_equals_oracle(estimator: str, method: dict[str, Any], tiny: Callable[..
     )
     found = compare(recipe, 0, "cpu", tmp_path)
     assert found.holds(0.0), "\n".join(found.lines(0.0))
+
+
+def test_what_measured_left_out_enters_the_realised_fraction(tiny: Callable[..., Any]) -> None:
+    plan = make_plan(tiny(**{"gradient.estimator": "zero", "gradient.schedule": "measured"}), "cpu")
+    report = {"uses": {}, "fallbacks": [{"layer": "a", "reason": "autocast", "count": 2}], "kernels": {}}
+    assert summary(plan, [report])["fraction_layers"] is None
+    everything = {str(n): True for n in range(1, 99)}
+    assert summary(plan, [{**report, "faster": everything}])["fraction_layers"] == 1.0
+    found = summary(plan, [{**report, "faster": {**everything, "1": False}}])
+    assert 0 < found["fraction_layers"] < 1
+    assert fallback_words(found) == "full gradient in place of the estimate: a (autocast, 2 times)"
+    assert fallback_words({**found, "fallbacks": []}) == ""
+
+
+def test_bias_runs_refuse_a_kernel_that_is_not_here(tiny: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    plan = make_plan(tiny(**{"experiment": "bias", "gradient.kernel": "cupy"}), "cpu")
+    with pytest.raises(MissingError, match="needs a CUDA GPU"):
+        check_gradient(plan)
