@@ -114,6 +114,18 @@ def kernels(*ratios: float) -> Write:
     return write
 
 
+def turns(model: str, estimator: str, percent: float) -> Write:
+    """What a schedule saves of whole steps that took turns."""
+    row = {"model": model, "layout": "channels_last", "estimator": estimator, "schedule": "s1", "seconds": 0.2, "n": 31}
+    ends = {"saved": percent / 100, "saved_low": percent / 100 - 0.01, "saved_high": percent / 100 + 0.01}
+
+    def write(root: Path) -> None:
+        (root / "bench").mkdir(parents=True)
+        (root / "bench" / "kernels.json").write_text(to_json({"rows": [{**row, **ends}]}))
+
+    return write
+
+
 def small_net(best: float, seconds: float) -> Write:
     def fields(b: float, t: float) -> dict[str, Any]:
         return {"epochs": lambda s: training(9, best=b + 0.01 * s), "train_seconds": lambda s: t * (1 + s / 99)}
@@ -161,6 +173,10 @@ CASES: list[tuple[str, Write, Sequence[str]]] = [
     ("D8", accuracy(bp=90.0, dni=90.5), [NO]),
     ("G1", saved("top1-resnet20-s1", 8.0), [YES, "not run yet"]),
     ("G1", saved("top1-vgg19-s1", 4.0), ["not run yet", NO]),
+    ("G1", turns("vgg19", "top1", 8.0), ["not run yet", YES]),
+    ("G1", turns("vgg19", "top1", 5.0), ["not run yet", NO]),
+    ("G2", turns("resnet20", "top1", 4.0), [YES]),
+    ("G2", turns("resnet20", "top1", 3.0), [NO]),
     ("G2", saved("top1-resnet20-s1", 4.0), [YES]),
     ("G2", saved("top1-resnet20-s1", 2.0), [NO]),
     (
@@ -213,6 +229,7 @@ CASES: list[tuple[str, Write, Sequence[str]]] = [
     ("G8", bias(0.0, 0.0, 0.3), [YES]),
     ("G9", saved("zero-resnet20-s1", 7.0), [YES, "not run yet"]),
     ("G9", saved("zero-resnet20-s1", 12.0), [NO, "not run yet"]),
+    ("G9", turns("resnet20", "zero", 9.0), [NO, "not run yet"]),
 ]
 
 

@@ -35,6 +35,27 @@ def saves(model: str, gradient: str, recipe: str, rule: Rule, evidence: Evidence
     return missing(what, rule, f"repro run full-{model} {recipe} {QUICK}")
 
 
+def saves_too(model: str, gradient: str, recipe: str, rule: Rule, evidence: Evidence) -> Sequence[Finding]:
+    """As `saves`, and the same of whole steps that took turns with the plain network's: no drift of the machine's speed."""
+    runs, turns = saves(model, gradient, recipe, rule, evidence), _in_turn(model, gradient, rule, evidence)
+    return turns if turns and runs.value.estimate is None else [runs, *turns]
+
+
+def _in_turn(model: str, gradient: str, rule: Rule, evidence: Evidence) -> list[Finding]:
+    """From the rows of whole networks that `repro bench kernels` stored, in the layout of the recipes."""
+    stored, _ = evidence.source.bench("kernels")
+    document = stored or {}
+    machine = (document.get("environment") or {}).get("processor", "unknown machine")
+    for row in document.get("rows", []):
+        same = (row.get("model"), f"{row.get('estimator')} {row.get('schedule')}") == (model, gradient)
+        if same and row.get("layout") == "channels_last" and isinstance(row.get("saved"), (int, float)):
+            middle, low, high = (100.0 * float(row[f"saved{end}"]) for end in ("", "_low", "_high"))
+            value = Measured(Estimate(middle, low, high, int(row["n"])), int(row["n"]))
+            words = "repro bench kernels: steps on random images, in turn with the plain network; (n/N): rounds"
+            return [Finding(f"{model}, {gradient}, in turn", machine, value, "% of time", rule, words=words)]
+    return []
+
+
 def within_a_tenth(evidence: Evidence) -> Sequence[Finding]:
     """G3: the top1 schedule whose accuracy is nearest to full, Holm over all schedules of a network."""
     groups = evidence.training("gradient-approximation")

@@ -9,6 +9,7 @@ from repro.report.claims.approximation import (
     kernel_wins,
     random_slower,
     saves,
+    saves_too,
     smaller_net,
     unbiased,
     within_a_tenth,
@@ -17,17 +18,19 @@ from repro.report.claims.claim import Claim, at_least, below
 
 PAPER = "arXiv 1908.05460"
 _TIME = "mean seconds per step against the full gradient, in pairs by seed"
+_TIMES = f"{_TIME}; and of steps that take turns, the median over rounds"
+NETS = ("resnet20", "vgg19")
 
 CLAIMS = (
     Claim(
-        "G1", "at least 7 % less wall-clock for ResNet-20 and VGG-19 (s1)", f"{PAPER}, abstract", _TIME,
+        "G1", "at least 7 % less wall-clock for ResNet-20 and VGG-19 (s1)", f"{PAPER}, abstract", _TIMES,
         f"repro run full-resnet20 top1-resnet20-s1 full-vgg19 top1-vgg19-s1 {QUICK}",
-        lambda e: [saves(m, "top1 s1", f"top1-{m}-s1", at_least(7.0, 0.0), e) for m in ("resnet20", "vgg19")],
+        lambda e: [f for m in NETS for f in saves_too(m, "top1 s1", f"top1-{m}-s1", at_least(7.0, 0.0), e)],
     ),
     Claim(
-        "G2", "3.5 % less wall-clock for ResNet-20", f"{PAPER}, body", _TIME,
+        "G2", "3.5 % less wall-clock for ResNet-20", f"{PAPER}, body", _TIMES,
         f"repro run full-resnet20 top1-resnet20-s1 {QUICK}",
-        lambda e: [saves("resnet20", "top1 s1", "top1-resnet20-s1", at_least(3.5, 0.0), e)],
+        lambda e: saves_too("resnet20", "top1 s1", "top1-resnet20-s1", at_least(3.5, 0.0), e),
     ),
     Claim(
         "G3", "accuracy within 0.1 point of full under some schedule", f"{PAPER}, body",
@@ -56,8 +59,8 @@ CLAIMS = (
         "relative bias over random (input, dy) pairs at untrained layers", f"repro run bias-resnet20 {QUICK}", unbiased,
     ),
     Claim(
-        "G9", "a 25 % schedule saves at most 8.3 %, measured with zero", "our arithmetic: a quarter of a third", _TIME,
+        "G9", "a 25 % schedule saves at most 8.3 %, measured with zero", "our arithmetic: a quarter of a third", _TIMES,
         f"repro run full-resnet20 zero-resnet20-s1 full-vgg19 zero-vgg19-s1 {QUICK}",
-        lambda e: [saves(m, "zero s1", f"zero-{m}-s1", below(CEILING), e) for m in ("resnet20", "vgg19")],
+        lambda e: [f for m in NETS for f in saves_too(m, "zero s1", f"zero-{m}-s1", below(CEILING), e)],
     ),
 )  # fmt: skip
