@@ -49,7 +49,7 @@ results: ## make the reference runs again (an hour or two on a quiet machine; go
 	$(BIN)/repro report --readme README.md
 
 results/reference/bench/%.json:
-	$(BIN)/repro bench $*
+	$(BIN)/repro bench $* $(if $(filter engine,$*),--set steps=16)
 	@mkdir -p $(@D) && cp results/bench/$*.json $@
 
 .PHONY: help setup test check figures bench results
