@@ -21,8 +21,11 @@ def draw(source: Source) -> Any:
     return draw_groups(found.groups, found.reference, COMMAND)
 
 
-def draw_groups(groups: list[Group], reference: bool, command: str) -> Any:
-    """Rows of loss curves; groups without a finished epoch are left out and named."""
+def draw_groups(groups: list[Group], reference: bool, command: str, *, one_style: bool = True) -> Any:
+    """Rows of loss curves; groups without a finished epoch are left out and named.
+
+    `one_style`: a colour stands for one label in all rows; else for one in each row, which leaves the estimators theirs.
+    """
     from repro.report import canvas
 
     panels: dict[tuple[Any, ...], list[Group]] = {}
@@ -38,11 +41,12 @@ def draw_groups(groups: list[Group], reference: bool, command: str) -> Any:
     height, foot = 2.75, 0.4
     total = height * len(panels) + foot
     figure = canvas.new_figure(canvas.WIDTH, total)
-    looks = styles(g for members in panels.values() for g in members)
+    everybody = [g for members in panels.values() for g in members]
     for i, (key, members) in enumerate(panels.items()):
+        looks = styles(everybody if one_style else members)
         bottom = (total - height * (i + 1) + 0.5) / total
-        for left, field in ((0.075, "train_loss"), (0.455, "test_loss")):
-            axes = figure.add_axes((left, bottom, 0.305, (height - 1.1) / total))
+        for left, field in ((0.075, "train_loss"), (0.43, "test_loss")):
+            axes = figure.add_axes((left, bottom, 0.285, (height - 1.1) / total))
             labels = _panel(axes, field, members, looks)
             axes.set_title(field.replace("_", " "))
         canvas.direct_labels(axes, labels, gap=0.085, x=1.09)

@@ -48,7 +48,7 @@ def _panel(axes: Any, model: str, name: str, schedule: Any) -> None:
     x, ticks = 0.0, []
     for start, grid in grids:
         for b in range(grid.shape[1]):
-            if b in (0, grid.shape[1] - 1):
+            if b == 0 or (b == grid.shape[1] - 1 and len(grids) == 1):
                 ticks.append((x + b + 0.5, str(start + b)))
             for layer in range(grid.shape[0]):
                 on = bool(grid[layer, b])
