@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from repro.report.context import CONTEXT, HALF_WIDTH, PLACE, finish, order
 from repro.report.group import Group
 from repro.report.published import anchors, stated
@@ -13,7 +15,7 @@ from repro.store import StoredRun
 DESCRIPTION = "pipeline training at a glance: accuracy, speed-up and slow-down under stragglers per method"
 COLUMNS = [
     *(column for column in CONTEXT if column.name != "blocks"),
-    *PLACE,
+    *(replace(column, once=True) for column in PLACE),
     Column("blocks", "K", number=True),
     Column("epochs", "epochs", context=True, number=True),
     Column("method", "method"),
