@@ -253,3 +253,12 @@ def test_the_same_runs_as_reference_runs_decide_too(tmp_path: Path, reference: P
     rows = [row for row in tables.build("claims", tmp_path / "none").rows if row["claim"] == claim]
     assert [row["verdict"] for row in rows] == list(expected)
     assert all("reference runs" in str(row["note"]) for row in rows if row["verdict"] != "not run yet")
+
+
+def test_what_bp_does_stands_beside_the_norm_whatever_its_machine(tmp_path: Path) -> None:
+    gap({"": 0.5})(tmp_path)
+    rows = [{"kind": "gap", "step": t, "difference": [0.0] * 3, "gradient_norm": 1 + t / 100} for t in range(100)]
+    for seed in range(3):
+        make_run(tmp_path, "gradient-gap-bp-resnet98", seed, extra_rows=rows, machine="another, 8 cores")
+    found = [r for r in tables.build("claims", tmp_path).rows if r["claim"] == "D6" and r["verdict"] == YES]
+    assert ["BP in the same steps: 1.90" in str(row["note"]) for row in found] == [True]

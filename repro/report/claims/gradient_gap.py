@@ -8,6 +8,7 @@ from typing import Any
 
 from repro.report.claims.claim import Finding, Rule, above, below, missing
 from repro.report.claims.evidence import Evidence, having, places, queue_ends, queue_length, ratio, trend, where
+from repro.report.context import data_label
 from repro.report.group import Group
 from repro.report.stats import Estimate
 from repro.report.table import Column, Measured, text
@@ -41,7 +42,7 @@ def norm_falls(evidence: Evidence) -> Sequence[Finding]:
     findings = []
     for name, command in OPTIMIZERS.items():
         members = [g for g in having(place, "dsp") if optimizer(g) == name]
-        control = [g for g in having(place, "bp") if optimizer(g) == name]
+        control = [g for g in _bp_beside(evidence, place) if optimizer(g) == name]
         if place and not members:
             findings.append(missing(f"DSP, {name}", below(1.0), command))
         for g in members:
@@ -102,6 +103,15 @@ def _place(evidence: Evidence) -> list[Group]:
     """The groups of the most telling place that has DSP."""
     found = places(evidence.of("gradient-gap"), lambda groups: bool(having(groups, "dsp")))
     return found[0] if found else []
+
+
+def _bp_beside(evidence: Evidence, place: list[Group]) -> list[Group]:
+    """BP's runs of the same setting, from whatever machine: no time is read from them."""
+
+    def setting(g: Group) -> tuple[object, ...]:
+        return g.model, data_label(g), g.profile, g.device, g.blocks, g.length
+
+    return [g for g in having(evidence.of("gradient-gap"), "bp") if place and g.complete and setting(g) == setting(place[0])]
 
 
 def _gap(block: int) -> Callable[[Row], float | None]:
