@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -199,6 +200,7 @@ def main() -> Any:
     """Entry point of the console script: errors become one sentence and an exit code."""
     try:
         code = app(standalone_mode=False)
+        sys.stdout.flush()
     except ReproError as error:
         typer.echo(f"repro: {error}", err=True)
         code = error.exit_code
@@ -210,6 +212,11 @@ def main() -> Any:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has gone: end quietly
         code = 0
+    except OSError as error:  # a full disk, a folder where a file should be
+        typer.echo(f"repro: {error.filename or 'output'}: {error.strerror or error}", err=True)
+        with suppress(OSError):  # what cannot be written must not be tried again at the end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
     except Exception as error:  # click's own usage errors
         if not hasattr(error, "format_message"):
             raise

@@ -1,5 +1,6 @@
 """README.md holds what the committed reference runs say now."""
 
+import json
 import re
 
 import matplotlib
@@ -40,3 +41,19 @@ def test_the_figure_is_embedded_and_nothing_else_is_missing() -> None:
     words = README.read_text(encoding="utf-8")
     links = re.findall(r"\]\(([^)#]+)\)", words)
     assert all((ROOT / link).exists() for link in links), links
+
+
+def test_figures_in_the_text_are_those_of_the_benches() -> None:
+    """The sentences around the blocks are typed; their numbers are held here."""
+    words = " ".join(README.read_text(encoding="utf-8").split())
+    bench = ROOT / "results" / "reference" / "bench"
+    rows = json.loads((bench / "kernels.json").read_text())["rows"]
+    saved = {
+        (row["model"], row["estimator"]): f"{100 * row['saved']:.1f} %"
+        for row in rows
+        if row.get("layout") == "channels_last" and row.get("schedule") == "s1" and "saved" in row
+    }
+    small, large = ((saved[net, "zero"], saved[net, "top1"]) for net in ("resnet20", "vgg19"))
+    assert f"on ResNet-20 zero saves {small[0]} and top1 {small[1]} of a step, on VGG-19 {large[0]} and {large[1]}" in words
+    times = {row["method"]: row.get("speedup_over_bp") for row in json.loads((bench / "engine.json").read_text())["rows"]}
+    assert f"DSP {times['DSP(1,0;2,0)']:.2f}, GPipe {times['GPipe(M=4)']:.2f})" in words

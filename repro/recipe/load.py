@@ -122,16 +122,19 @@ def _find(name: str) -> Path:
     return files[name]
 
 
-def _resolve(path: Path) -> dict[str, Any]:
-    """Read a file and merge it over the settings that it extends."""
+def _resolve(path: Path, below: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """Read a file and merge it over what it extends: a file beside it, shared settings, or a recipe of the suite."""
     raw = _read(path)
     base = raw.pop("extends", None)
     if base is None:
         return raw
-    for folder in (path.parent, paths.recipes() / SETTINGS):
-        if (folder / f"{base}.yaml").is_file():
-            return _merge(_resolve(folder / f"{base}.yaml"), raw)
-    raise UserError(f"{path}: extends: '{base}' is neither beside it nor in {paths.recipes() / 'settings'}")
+    chain = (*below, path.resolve())
+    places = [path.parent / f"{base}.yaml", paths.recipes() / SETTINGS / f"{base}.yaml"]
+    for place in [*places, *([_files()[base]] if base in _files() else [])]:
+        if place.is_file() and place.resolve() not in chain:
+            return _merge(_resolve(place, chain), raw)
+    settings = paths.recipes() / "settings"
+    raise UserError(f"{path}: extends: '{base}' is neither beside it, nor in {settings}, nor a recipe (`repro list`)")
 
 
 def _read(path: Path) -> dict[str, Any]:

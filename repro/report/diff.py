@@ -100,10 +100,12 @@ def _read(word: str, root: Path) -> _Side:
     for path in (Path(word), root / word):
         if (path / "recipe.yaml").is_file():
             return _run(path)
+        if _is_recipe(word):  # a recipe's name means the recipe, however many runs it has
+            continue
         seeds = sorted(path.glob("seed-*/recipe.yaml")) or sorted(path.glob("*/seed-*/recipe.yaml"))
         if path.is_dir() and len(seeds) == 1:
             return _run(seeds[0].parent)
-        if path.is_dir() and seeds and not _is_recipe(word):
+        if path.is_dir() and seeds:
             found = ", ".join(str(s.parent) for s in seeds[:3])
             raise UserError(f"'{word}' holds {len(seeds)} runs: name one of them, for example {found}")
     from repro.recipe import load

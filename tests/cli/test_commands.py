@@ -355,3 +355,26 @@ def test_verify_prints_what_it_compared(repro: Repro) -> None:
     assert done.returncode == 0, done.stderr
     assert "9 losses: equal bit for bit" in done.stdout
     assert "engine and oracle agree bit for bit" in done.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("words", [["list"], ["table", "schedules"]])
+def test_a_full_disk_is_one_sentence(words: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, str(ROOT / "cli.py"), *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr.strip().splitlines()[-1] == "repro: output: No space left on device"
+
+
+def test_a_page_that_cannot_be_written_is_one_sentence(repro: Repro, tmp_path: Path) -> None:
+    done = repro("report", "--out", str(tmp_path))
+    assert done.returncode == 1
+    assert f"repro: {tmp_path}: Is a directory" in done.stderr
+    assert "Traceback" not in done.stderr

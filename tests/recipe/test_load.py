@@ -53,6 +53,16 @@ def test_a_wrong_setting_is_named_with_its_value(pair: str, words: list[str]) ->
     assert "\n" not in str(caught.value)
 
 
+def test_a_file_of_ones_own_extends_a_recipe_of_the_suite(tmp_path: Path) -> None:
+    own = tmp_path / "bp-resnet98.yaml"  # even one of the same name
+    own.write_text("extends: bp-resnet98\nreproduces: mine\nepochs: 7\n")
+    recipe = load(str(own), "paper")
+    assert (recipe.epochs, recipe.model.name, recipe.reproduces) == (7, "resnet98", "mine")
+    own.write_text("extends: nothing\n")
+    with pytest.raises(UserError, match="'nothing' is neither beside it"):
+        load(str(own))
+
+
 def test_a_bare_number_is_a_slice() -> None:
     rule = changed("gradient.schedule=[{layers: 2, batches: 3, epochs: 0, estimator: zero}]").gradient.schedule[0]
     assert (rule.layers, rule.batches, rule.epochs) == ("2", "3", "0")

@@ -43,6 +43,12 @@ def test_two_recipes_with_and_without_runs(tmp_path: Path) -> None:
     assert {r["part"] for r in table.rows} == {"settings", "your runs, profile smoke, cpu"}
 
 
+def test_a_recipe_with_one_run_is_still_a_recipe(tmp_path: Path) -> None:
+    make_run(tmp_path, "bp-resnet98-k2", 0, epochs=training(2))
+    table = diff.compare("bp-resnet98-k2", "dsp-resnet98-k2", tmp_path)
+    assert table.caption[0].startswith("A: recipe bp-resnet98-k2")
+
+
 def test_times_of_blocks_that_share_cores_are_marked(tmp_path: Path) -> None:
     for seed in range(2):
         for name in ("bp-resnet98", "dsp-resnet98"):

@@ -103,7 +103,7 @@ def kernel_wins(evidence: Evidence) -> Sequence[Finding]:
     n = int(worst.get("n", 1))
     value = Measured(Estimate(float(worst["ratio"]), worst.get("ratio_low"), worst.get("ratio_high"), n), n)
     place = str(((stored or {}).get("environment") or {}).get("processor", ""))
-    what = f"worst of {len(best)} shapes: {worst['shape']}, {worst['layout']}, {worst['kernel']}"
+    what = f"worst of {len(best)} shapes, each in its faster layout: {worst['shape']}, {worst['layout']}, {worst['kernel']}"
     words = "median; brackets: quartiles over repeats, not an interval of the mean"
     return [Finding(what, place, value, "x", Rule("lower quartile above 1", above(1.0).test, 1.0), words=words)]
 

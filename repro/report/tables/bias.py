@@ -42,6 +42,8 @@ def build(source: Source, select: str) -> Table:
         *found.caption(),
         "Relative bias: |E estimate - E full| / |E full| over random (input, dy) pairs at an untrained layer, 0 for an "
         "unbiased estimate. Cosine: of one estimate with the mean full gradient; of means: of E estimate with E full.",
+        "The noise of finitely many pairs is taken out of norms, so that a cosine of means can come out above 1; it is "
+        "missing where the mean estimate cannot be told from zero.",
         "Brackets: 95 % t interval over seeds (of norms: over their squares), (n/N) seeds; with one seed the jackknife "
         "interval over its pairs.",
     ]

@@ -24,7 +24,8 @@ def build(source: Source, select: str) -> Table:
     caption = [
         "Medians of interleaved repeats; brackets: lower and upper quartile; (n/N): repeats. Dense: the library's filter "
         "gradient in the layout that is fastest for it at that shape.",
-        "Relative error against the reference (dense mask and the library's gradient).",
+        "Relative error against the reference (dense mask and the library's gradient). Chosen: faster than the library in "
+        "the row's own layout, which need not be the library's fastest.",
     ]
     return stored_table(source, "kernels", COLUMNS, row, caption, wanted=lambda found: bool(found.get("kernel")))
 
