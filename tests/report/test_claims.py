@@ -225,3 +225,15 @@ def test_rules(rule: Any, interval: tuple[float, float], verdict: str) -> None:
     value = Measured(Estimate((low + high) / 2, low, high, 5), 5)
     assert Finding("", "", value, "", rule).verdict == verdict
     assert Finding("", "", value, "", rule, untestable="no GPU").verdict == "not testable here"
+
+
+def test_smoke_runs_do_not_stand_before_the_reference(tmp_path: Path, reference: Path) -> None:
+    speeds(reference, seconds={"bp": 0.3, "dsp": 0.1}, profile="reference")
+    speeds(tmp_path, seconds={"bp": 0.3, "dsp": 0.3}, profile="smoke")
+    (row,) = (r for r in verdicts(tmp_path)["D1"] if "over BP" in str(r["what"]))
+    assert row["verdict"] == "reproduced"
+    assert "profile reference" in str(row["note"])
+    assert "profile smoke" in str(tables.build("claims", tmp_path, profile="smoke").rows[0]["note"])
+    speeds(tmp_path, seconds={"bp": 0.3, "dsp": 0.3}, profile="quick")
+    (row,) = (r for r in verdicts(tmp_path)["D1"] if "over BP" in str(r["what"]))
+    assert row["verdict"] == "not reproduced"

@@ -20,9 +20,10 @@ _SAME = ("model", "profile", "device", "blocks", "machine", "threads", "length")
 
 @dataclass
 class Evidence:
-    """All runs of a source, by experiment."""
+    """All runs of a source, by experiment; `smoke`: those of profile smoke too, which show that things run, not more."""
 
     source: Source
+    smoke: bool = True
     problems: dict[str, None] = field(default_factory=dict)  # of the runs that were looked at, in order
 
     def training(self, group: str = "dsp") -> list[Group]:
@@ -36,7 +37,8 @@ class Evidence:
     def _find(self, wanted: Callable[[StoredRun], bool]) -> list[Group]:
         found = self.source.find(wanted)
         self.problems.update(dict.fromkeys(found.problems))
-        return sorted((part for g in found.groups for part in g.split()), key=order)
+        groups = (part for g in found.groups if self.smoke or g.profile != "smoke" for part in g.split())
+        return sorted(groups, key=order)
 
 
 def places(groups: Iterable[Group], needed: Callable[[list[Group]], bool]) -> Places:

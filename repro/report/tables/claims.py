@@ -30,15 +30,19 @@ def build(source: Source, select: str) -> Table:
     from repro.report.claims import CLAIMS, Claim, Evidence, Finding
     from repro.report.claims.claim import NOT_RUN
 
-    own, project = Evidence(replace(source, fallback=False)), Evidence(replace(source, reference=True))
+    users = replace(source, fallback=False)
+    own, project = Evidence(users, smoke=source.profile == "smoke"), Evidence(replace(source, reference=True))
+    last_resort = Evidence(users)
 
     def findings(claim: Claim) -> tuple[list[Finding], bool]:
-        """The claim's parts, and whether they come from the project's runs."""
-        found = [] if source.reference else list(claim.measure(own))
-        if any(f.verdict != NOT_RUN for f in found):
-            return found, False
-        spare = list(claim.measure(project))
-        return (spare, True) if any(f.verdict != NOT_RUN for f in spare) else (found or spare, False)
+        """The claim's parts, and whether they come from the project's runs; a user's smoke runs come after those."""
+        found: list[Finding] = []
+        for evidence in (project,) if source.reference else (own, project, last_resort):
+            parts = list(claim.measure(evidence))
+            if any(f.verdict != NOT_RUN for f in parts):
+                return parts, evidence is project
+            found = found or parts
+        return found, False
 
     table = Table("claims", COLUMNS)
     missing, reference = [], False
@@ -76,7 +80,7 @@ def build(source: Source, select: str) -> Table:
     judged = [v for row in table.rows if row["verdict"] != NOT_RUN and isinstance(v := row["measured"], Measured)]
     warning = small_sample_warning([value.n for value in judged])
     stand_in = "Reference runs of the project, not yours." if source.reference else (
-        "Reference runs of the project stand in where you have none (marked)."
+        "Reference runs of the project stand in where you have none, or smoke runs only (marked)."
     )  # fmt: skip
     table.caption = [
         *([stand_in] if reference else []),
