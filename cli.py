@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -210,12 +209,11 @@ def main() -> Any:
         typer.echo("repro: interrupted", err=True)
         code = 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has gone: end quietly
+        _discard_output()  # the reader has gone: end quietly
         code = 0
     except OSError as error:  # a full disk, a folder where a file should be
         typer.echo(f"repro: {error.filename or 'output'}: {error.strerror or error}", err=True)
-        with suppress(OSError):  # what cannot be written must not be tried again at the end
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         code = 1
     except Exception as error:  # click's own usage errors
         if not hasattr(error, "format_message"):
@@ -223,6 +221,11 @@ def main() -> Any:
         typer.echo(f"repro: {error.format_message()}", err=True)
         code = UserError.exit_code
     sys.exit(code or 0)
+
+
+def _discard_output() -> None:
+    """What cannot be written must not be tried again when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -171,16 +171,16 @@ class StoredRun:
         return sorted((r for r in self.metrics() if r.get("kind") == "epoch"), key=lambda r: r["epoch"])
 
 
-def read_runs(root: Path) -> list[StoredRun]:
-    """All runs under `root` in a stable order (recipe, hash, seed), whatever the order they were made in.
+def read_runs(root: Path, recipe: str = "*") -> list[StoredRun]:
+    """All runs under `root`, or those of one recipe, in a stable order (recipe, hash, seed), whatever they were made in.
 
     A folder whose name or recipe does not match what it holds (a copy under another name) is left out.
     """
-    return sorted(_scan(root), key=lambda r: (r.recipe_name, r.hash, r.seed))
+    return sorted(_scan(root, recipe), key=lambda r: (r.recipe_name, r.hash, r.seed))
 
 
-def _scan(root: Path) -> Iterator[StoredRun]:
-    for path in root.glob("*/*/seed-*"):
+def _scan(root: Path, name: str) -> Iterator[StoredRun]:
+    for path in root.glob(f"{name}/*/seed-*"):
         digits = path.name.removeprefix("seed-")
         if not path.is_dir() or not digits.isdigit() or str(int(digits)) != digits:
             continue

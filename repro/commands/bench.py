@@ -69,22 +69,21 @@ def _kernels(options: dict[str, Any]) -> list[dict[str, Any]]:
 
     _only(options, ["repeats", "networks", "rounds", "layouts"])
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    networks, layouts = (
-        _words(options.get(k, v)) for k, v in (("networks", "resnet20,vgg19"), ("layouts", ",".join(benchmark.LAYOUTS)))
-    )
+    shape, classes = (3, 32, 32), 10
+    networks = _words(options.get("networks", "resnet20,vgg19"))
+    layouts = _words(options.get("layouts", ",".join(benchmark.LAYOUTS)))
     for layout in layouts:
         if layout not in benchmark.LAYOUTS:
             raise UserError(
                 f"layouts = '{layout}'.{nearest(layout, benchmark.LAYOUTS)} Allowed: {', '.join(benchmark.LAYOUTS)}"
             )
     for name in networks:
-        models.layers(ModelSpec(name=name), (3, 32, 32), 10)  # an unknown one is refused before anything is measured
+        models.layers(ModelSpec(name=name), shape, classes)  # an unknown one is refused before anything is measured
     rows = benchmark.rows(device, repeats=int(options.get("repeats", 11)), progress=_say)
     for kernel in benchmark.kernels_here(device):
         mean = benchmark.geometric_mean(rows, kernel)
         rows.append({"shape": "geometric mean", "layout": "fastest", "kernel": kernel, "ratio": mean})
     for name in networks:
-        shape, classes = (3, 32, 32), 10
         rounds = int(options.get("rounds", 31 if name.startswith("resnet") else 9))
         for layout in layouts:
             _say(f"network {name}, {layout}")

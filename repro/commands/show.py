@@ -81,9 +81,8 @@ def seeds_done(recipe: Recipe, out: Path) -> list[int]:
     from repro.store import COMPLETE, read_runs
 
     found = set()
-    for run in read_runs(out):
-        same = run.recipe_name == recipe.name and run.status == COMPLETE
-        if same and run.recipe == recipe.model_dump(mode="json"):
+    for run in read_runs(out, recipe.name):
+        if run.status == COMPLETE and run.recipe == recipe.model_dump(mode="json"):
             found.add(run.seed)
     return sorted(found)
 
@@ -102,7 +101,7 @@ def predicted_seconds(recipe: Recipe, out: Path) -> tuple[float | None, str]:
     values = recipe.model_dump(mode="json")
     times = [
         float(run.result["train_seconds"])
-        for run in read_runs(out)
+        for run in read_runs(out, recipe.name)
         if run.status == COMPLETE
         and run.result is not None
         and run.recipe == values

@@ -128,13 +128,12 @@ def _resolve(path: Path, below: tuple[Path, ...] = ()) -> dict[str, Any]:
     base = raw.pop("extends", None)
     if base is None:
         return raw
-    chain = (*below, path.resolve())
-    places = [path.parent / f"{base}.yaml", paths.recipes() / SETTINGS / f"{base}.yaml"]
-    for place in [*places, *([_files()[base]] if base in _files() else [])]:
-        if place.is_file() and place.resolve() not in chain:
-            return _merge(_resolve(place, chain), raw)
-    settings = paths.recipes() / "settings"
-    raise UserError(f"{path}: extends: '{base}' is neither beside it, nor in {settings}, nor a recipe (`repro list`)")
+    chain, settings = (*below, path), paths.recipes() / SETTINGS
+    places = (folder / f"{base}.yaml" for folder in (path.parent, settings))
+    found = next((place for place in places if place not in chain and place.is_file()), None) or _files().get(base)
+    if found is None or found in chain:
+        raise UserError(f"{path}: extends: '{base}' is neither beside it, nor in {settings}, nor a recipe (`repro list`)")
+    return _merge(_resolve(found, chain), raw)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -37,6 +37,12 @@ def stored_table(
     return table
 
 
+def percent(row: Row, name: str, count: str | None = None) -> Measured | None:
+    """As `measured`, of a fraction."""
+    value = measured(row, name, count)
+    return None if value is None or value.estimate is None else Measured(value.estimate.scaled(100.0), value.started)
+
+
 def measured(row: Row, name: str, count: str | None = None) -> Measured | None:
     """A stored number with the range beside it and how many repeats it came from (field `count`, else `<name>_n`)."""
     middle = row.get(name)

@@ -173,13 +173,13 @@ def shares_start(a: Group, b: Group) -> bool:
 
 def gradient_label(settings: Mapping[str, Any]) -> str:
     """ "top1 s1, scale 1/128" where filter gradients are approximated; "full" in that paper's recipes; else ""."""
-    gradient = settings.get("gradient")
-    schedule = gradient.get("schedule", "all") if isinstance(gradient, Mapping) else "all"
-    default = gradient.get("estimator", "full") if isinstance(gradient, Mapping) else "full"
-    rules = () if isinstance(schedule, str) else schedule
-    used = dict.fromkeys(str(rule.get("estimator") or default) for rule in rules) if rules else {default: None}
-    names = [name for name in used if name != "full"]
-    if not isinstance(gradient, Mapping) or not names:
+    given = settings.get("gradient")
+    gradient: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
+    schedule, default = gradient.get("schedule", "all"), gradient.get("estimator", "full")
+    rules = [] if isinstance(schedule, str) else schedule
+    used = [rule.get("estimator") or default for rule in rules] or [default]
+    names = [str(name) for name in dict.fromkeys(used) if name != "full"]
+    if not names:
         return "full" if settings.get("group") == "gradient-approximation" else ""
     words = f"{'+'.join(names)} {'rules' if rules else schedule}"
     return words + (", scale 1/128" if gradient.get("scale") == "paper" else "")

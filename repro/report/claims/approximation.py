@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
+from repro.report.benchmark import percent
 from repro.report.claims.claim import Finding, Rule, above, below, missing
 from repro.report.claims.evidence import Evidence, closeness, difference, ratio, where
 from repro.report.context import data_label
@@ -48,9 +49,7 @@ def _in_turn(model: str, gradient: str, rule: Rule, evidence: Evidence) -> list[
     machine = (document.get("environment") or {}).get("processor", "unknown machine")
     for row in document.get("rows", []):
         same = (row.get("model"), f"{row.get('estimator')} {row.get('schedule')}") == (model, gradient)
-        if same and row.get("layout") == "channels_last" and isinstance(row.get("saved"), (int, float)):
-            middle, low, high = (100.0 * float(row[f"saved{end}"]) for end in ("", "_low", "_high"))
-            value = Measured(Estimate(middle, low, high, int(row["n"])), int(row["n"]))
+        if same and row.get("layout") == "channels_last" and (value := percent(row, "saved", "n")) is not None:
             words = "repro bench kernels: steps on random images, in turn with the plain network; (n/N): rounds"
             return [Finding(f"{model}, {gradient}, in turn", machine, value, "% of time", rule, words=words)]
     return []

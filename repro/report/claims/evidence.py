@@ -15,7 +15,8 @@ from repro.report.table import Measured
 from repro.store import StoredRun
 
 Places = list[list[Group]]
-_SAME = ("model", "profile", "device", "blocks", "machine", "threads", "length")
+_SAME = ("model", "profile", "device", "blocks", "length")  # what decides the numbers of a run
+_TIMED = ("machine", "threads")  # and its times
 
 
 @dataclass
@@ -42,7 +43,7 @@ class Evidence:
 
 
 def places(groups: Iterable[Group], needed: Callable[[list[Group]], bool]) -> Places:
-    """Groups that may be compared (the same in all of `_SAME`, data and delays) and hold what is `needed`.
+    """Groups that may be compared (the same setting, machine and threads) and hold what is `needed`.
 
     Those with enough seeds for a verdict first, then the nearest to the paper: in the order of PROFILES, then the
     longest training, then the most methods.
@@ -50,7 +51,7 @@ def places(groups: Iterable[Group], needed: Callable[[list[Group]], bool]) -> Pl
     sorted_groups: dict[tuple[Any, ...], list[Group]] = {}
     for g in groups:
         if g.complete:
-            key = (data_label(g), repr(g.settings.get("straggler")), *(getattr(g, name) for name in _SAME))
+            key = (*setting(g), *(getattr(g, name) for name in _TIMED))
             sorted_groups.setdefault(key, []).append(g)
     found = [members for members in sorted_groups.values() if needed(members)]
 
@@ -60,6 +61,11 @@ def places(groups: Iterable[Group], needed: Callable[[list[Group]], bool]) -> Pl
         return not ready, closeness(members[0]), -steps, -len(members), order(members[0])
 
     return sorted(found, key=rank)
+
+
+def setting(group: Group) -> tuple[Any, ...]:
+    """What groups must share besides the method for their numbers to be comparable; times also need the machine."""
+    return data_label(group), repr(group.settings.get("straggler")), *(getattr(group, name) for name in _SAME)
 
 
 def closeness(group: Group) -> int:

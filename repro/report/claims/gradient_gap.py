@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from repro.report.claims.claim import Finding, Rule, above, below, missing
-from repro.report.claims.evidence import Evidence, having, places, queue_ends, queue_length, ratio, trend, where
-from repro.report.context import data_label
+from repro.report.claims.claim import Finding, above, below, missing
+from repro.report.claims.evidence import Evidence, having, places, queue_ends, queue_length, ratio, setting, trend, where
+from repro.report.gap import difference, norm, optimizer
 from repro.report.group import Group
 from repro.report.stats import Estimate
 from repro.report.table import Column, Measured, text
@@ -29,10 +29,10 @@ def gap_shrinks(evidence: Evidence) -> Sequence[Finding]:
     findings = []
     for g in having(_place(evidence), "dsp"):
         for span, late in (("first 100 steps", _first_hundred), ("whole training", _end)):
-            trends = {k: trend(g, partial(late, read=_gap(k)), _start(_gap(k))) for k in range(g.blocks)}
+            trends = {k: trend(g, partial(late, read=difference(k)), _start(difference(k))) for k in range(g.blocks)}
             if late is _end and all(value.estimate is None for value in trends.values()):
                 continue
-            findings.append(_every_block(f"{g.label}, {optimizer(g)}, {span}", g, trends, below(1.0)))
+            findings.append(_every_block(f"{g.label}, {optimizer(g)}, {span}", g, trends, upwards=False))
     return findings
 
 
@@ -47,7 +47,7 @@ def norm_falls(evidence: Evidence) -> Sequence[Finding]:
             findings.append(missing(f"DSP, {name}", below(1.0), command))
         for g in members:
             value = trend(g, _late_norm, _initial_norm)
-            others = [(f"over the first {_WINDOW} steps with full queues", trend(g, _late_norm, _start(_norm)))]
+            others = [(f"over the first {_WINDOW} steps with full queues", trend(g, _late_norm, _start(norm)))]
             others += [("BP in the same steps", trend(c, _late_norm, _initial_norm)) for c in control]
             words = "; ".join(f"{what}: {_short(other.estimate)}" for what, other in others if other.estimate)
             findings.append(Finding(f"{g.label}, {name}", where(g), value, "x", below(1.0), words=words))
@@ -61,42 +61,34 @@ def staleness_costs(evidence: Evidence) -> Sequence[Finding]:
         assert ends is not None
         short, long = ends
         what = f"gradient difference, {long.label} / {short.label}, {optimizer(long)}"
-        ratios = {k: ratio(long, short, partial(_first_hundred, read=_gap(k))) for k in range(long.blocks)}
-        return [_every_block(what, long, ratios, above(1.0))]
+        ratios = {k: ratio(long, short, partial(_first_hundred, read=difference(k))) for k in range(long.blocks)}
+        return [_every_block(what, long, ratios, upwards=True)]
     return []
 
 
-def _every_block(what: str, group: Group, values: Mapping[int, Measured], rule: Rule) -> Finding:
-    """One finding for all blocks: it holds where every block keeps the rule; shown is the block that is farthest from it.
+def _every_block(what: str, group: Group, values: Mapping[int, Measured], *, upwards: bool) -> Finding:
+    """One finding for all blocks: it holds where all are above (below) 1; shown is the block that is farthest from it.
 
     A mean over blocks would be the first block's alone: its differences are ten times those of the others.
     """
-    known = {k: v for k, v in values.items() if v.estimate is not None and v.estimate.low is not None}
+    rule = above(1.0) if upwards else below(1.0)
+    known = {k: e for k, v in values.items() if (e := v.estimate) is not None and e.low is not None and e.high is not None}
     if not known:
         return Finding(what, where(group), next(iter(values.values())), "x", rule)
-    holds = all(rule.test(v.estimate) for v in known.values() if v.estimate)
-    shown = max(known, key=lambda k: _distance(known[k].estimate, rule))
-    words = "; ".join(f"block {k}: {_short(v.estimate)}" for k, v in known.items() if k != shown and v.estimate)
-    return Finding(f"{what}, block {shown}", where(group), known[shown], "x", rule, holds=holds, words=words)
 
+    def farthest(k: int) -> tuple[bool, float]:
+        """Clearly on the wrong side first."""
+        low, high = known[k].low or 0.0, known[k].high or 0.0
+        return (high < 1.0, -low) if upwards else (low > 1.0, high)
 
-def _distance(e: Estimate | None, rule: Rule) -> tuple[bool, float]:
-    """How far an interval is from keeping a rule "below 1" or "above 1": clearly broken ones first."""
-    assert e is not None
-    assert e.low is not None
-    assert e.high is not None
-    kept = rule.test(Estimate(0.5, 0.4, 0.6, 2))  # the rule is "below"
-    broken, edge = (e.low > 1.0, e.high) if kept else (e.high < 1.0, 1.0 / max(e.low, 1e-300))
-    return broken, edge
+    shown = max(known, key=farthest)
+    words = "; ".join(f"block {k}: {_short(e)}" for k, e in known.items() if k != shown)
+    holds = all(map(rule.test, known.values()))
+    return Finding(f"{what}, block {shown}", where(group), values[shown], "x", rule, holds=holds, words=words)
 
 
 def _short(e: Estimate) -> str:
     return text(Measured(e, e.n), Column("", "", ratio=True)).partition(" (")[0]
-
-
-def optimizer(group: Group) -> str:
-    """The optimiser as tables print it."""
-    return "momentum SGD" if (group.settings.get("optimizer") or {}).get("momentum") else "SGD"
 
 
 def _place(evidence: Evidence) -> list[Group]:
@@ -107,41 +99,24 @@ def _place(evidence: Evidence) -> list[Group]:
 
 def _bp_beside(evidence: Evidence, place: list[Group]) -> list[Group]:
     """BP's runs of the same setting, from whatever machine: no time is read from them."""
-
-    def setting(g: Group) -> tuple[object, ...]:
-        return g.model, data_label(g), g.profile, g.device, g.blocks, g.length
-
-    return [g for g in having(evidence.of("gradient-gap"), "bp") if place and g.complete and setting(g) == setting(place[0])]
-
-
-def _gap(block: int) -> Callable[[Row], float | None]:
-    def read(row: Row) -> float | None:
-        values = row.get("difference") or []
-        value = values[block] if block < len(values) else None
-        return float(value) if isinstance(value, (int, float)) else None
-
-    return read
-
-
-def _norm(row: Row) -> float | None:
-    value = row.get("gradient_norm")
-    return float(value) if isinstance(value, (int, float)) else None
+    groups = having(evidence.of("gradient-gap"), "bp")
+    return [g for g in groups if place and g.complete and setting(g) == setting(place[0])]
 
 
 def _initial_norm(run: StoredRun) -> float | None:
     """At the initial weights, on the first batch."""
-    return _mean(_recorded(run, _norm, 0, 1))
+    return _mean(_recorded(run, norm, 0, 1))
 
 
 def _late_norm(run: StoredRun) -> float | None:
-    return _end(run, _norm) or _first_hundred(run, _norm)
+    return _end(run, norm) or _first_hundred(run, norm)
 
 
-def _recorded(run: StoredRun, read: Callable[[Row], float | None], low: int, high: int | None) -> list[float]:
+def _recorded(run: StoredRun, read: Callable[[Row], Any], low: int, high: int | None) -> list[float]:
     """Values at the recorded steps from `low` up to `high`, by step."""
     rows = sorted((r for r in run.metrics() if r.get("kind") == "gap"), key=lambda r: int(r["step"]))
     kept = [r for r in rows if r["step"] >= low and (high is None or r["step"] < high)]
-    return [v for r in kept if (v := read(r)) is not None]
+    return [float(v) for r in kept if isinstance(v := read(r), (int, float))]
 
 
 def _stale_from(run: StoredRun) -> int:
@@ -149,17 +124,17 @@ def _stale_from(run: StoredRun) -> int:
     return queue_length(run.recipe) + 1
 
 
-def _start(read: Callable[[Row], float | None]) -> Callable[[StoredRun], float | None]:
+def _start(read: Callable[[Row], Any]) -> Callable[[StoredRun], float | None]:
     return lambda run: _mean(_recorded(run, read, _stale_from(run), FIRST)[:_WINDOW])
 
 
-def _first_hundred(run: StoredRun, read: Callable[[Row], float | None]) -> float | None:
+def _first_hundred(run: StoredRun, read: Callable[[Row], Any]) -> float | None:
     """Mean of the last steps of the first hundred; None where they would be the early ones again."""
     found = _recorded(run, read, _stale_from(run), FIRST)
     return _mean(found[-_WINDOW:]) if len(found) >= 2 * _WINDOW else None
 
 
-def _end(run: StoredRun, read: Callable[[Row], float | None]) -> float | None:
+def _end(run: StoredRun, read: Callable[[Row], Any]) -> float | None:
     """Mean of the last recorded steps after the first hundred; None where training ends too soon after them."""
     found = _recorded(run, read, FIRST, None)
     return _mean(found[-_WINDOW:]) if len(found) >= _ENOUGH else None

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from repro.report.curves import over_steps
+from repro.report.gap import cosine, difference, norm, optimizer
 from repro.report.group import Group
 from repro.report.palette import Style, styles
 from repro.report.panels import source_words, split_panels
@@ -40,27 +41,6 @@ def draw(source: Source) -> Any:
     )
     canvas.caption(figure, words)
     return figure
-
-
-def difference(block: int) -> Callable[[dict[str, Any]], Any]:
-    """Reader of ||G - G_BP|| / number of parameters of a block."""
-    return lambda row: _at(row, "difference", block)
-
-
-def cosine(block: int) -> Callable[[dict[str, Any]], Any]:
-    """Reader of the cosine between G and G_BP of a block."""
-    return lambda row: _at(row, "cosine", block)
-
-
-def norm(row: dict[str, Any]) -> Any:
-    """Reader of the norm of BP's whole gradient."""
-    return row.get("gradient_norm")
-
-
-def optimizer(group: Group) -> str:
-    """ "SGD" or "momentum SGD"."""
-    settings = group.settings.get("optimizer") or {}
-    return "momentum SGD" if settings.get("momentum") else "SGD"
 
 
 def _section(figure: Any, title: str, members: list[Group], looks: dict[str, Style], top: float) -> None:
@@ -126,8 +106,3 @@ def _lines(
         labels.append((curve.means[-1], group.label, colour, marker))
         axes.set_xlim(0.9, max(axes.get_xlim()[1], curve.x[-1]))
     return labels
-
-
-def _at(row: dict[str, Any], name: str, block: int) -> Any:
-    values = row.get(name)
-    return values[block] if isinstance(values, list) and block < len(values) else None

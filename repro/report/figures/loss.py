@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from repro.report.context import data_label, order
 from repro.report.curves import over_epochs
 from repro.report.group import Group
 from repro.report.palette import Style, styles
-from repro.report.panels import source_words
+from repro.report.panels import source_words, split_panels
 from repro.report.source import Source, experiment, in_group
 
 DESCRIPTION = "train and test loss per method, with a band over seeds (Fig. 4 of the DSP paper)"
@@ -28,36 +27,31 @@ def draw_groups(groups: list[Group], reference: bool, command: str, *, one_style
     """
     from repro.report import canvas
 
-    panels: dict[tuple[Any, ...], list[Group]] = {}
-    left_out = []
-    for group in sorted(groups, key=order):
-        if over_epochs(group, "train_loss").x:
-            key = (group.model, data_label(group), group.profile, group.device, group.blocks)
-            panels.setdefault(key, []).append(group)
-        else:
-            left_out.append(group.recipe)
-    if not panels:
+    shown: list[Group] = []
+    left_out: list[Group] = []
+    for group in groups:
+        (shown if over_epochs(group, "train_loss").x else left_out).append(group)
+    if not shown:
         return f"no finished run with epochs; make some with: {command}"
+    panels = split_panels(shown)
     height, foot = 2.75, 0.4
     total = height * len(panels) + foot
     figure = canvas.new_figure(canvas.WIDTH, total)
-    everybody = [g for members in panels.values() for g in members]
-    for i, (key, members) in enumerate(panels.items()):
-        looks = styles(everybody if one_style else members)
+    shared = styles(g for members in panels.values() for g in members)
+    for i, (title, members) in enumerate(panels.items()):
+        looks = shared if one_style else styles(members)
         bottom = (total - height * (i + 1) + 0.5) / total
         for left, field in ((0.075, "train_loss"), (0.43, "test_loss")):
             axes = figure.add_axes((left, bottom, 0.285, (height - 1.1) / total))
             labels = _panel(axes, field, members, looks)
             axes.set_title(field.replace("_", " "))
         canvas.direct_labels(axes, labels, gap=0.085, x=1.09)
-        model, data, profile, device, blocks = key
-        words = f"{model}, {data}, K = {blocks}, profile {profile}, {device}"
-        figure.text(0.03, bottom + (height - 0.75) / total, words, fontsize=9.0)
+        figure.text(0.03, bottom + (height - 0.75) / total, title, fontsize=9.0)
     counts = sorted({e.n for g in groups for e in over_epochs(g, "train_loss").y})
     band = "one seed, no band" if counts == [1] else "curve and band: geometric mean over seeds and its 95 % t interval"
     words = f"{band}, n = {', '.join(map(str, counts))}."
     canvas.caption(figure, words + source_words(reference))
-    note = f"left out, no finished seed: {', '.join(sorted(left_out))}" if left_out else ""
+    note = f"left out, no finished seed: {', '.join(sorted(group.recipe for group in left_out))}" if left_out else ""
     return figure, note
 
 

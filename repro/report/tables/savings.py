@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from repro.report.benchmark import Row, measured, stored_table
+from repro.report.benchmark import Row, percent, stored_table
 from repro.report.source import Source
-from repro.report.table import Column, Measured, Table, Value
+from repro.report.table import Column, Table, Value
 
 DESCRIPTION = "what each estimator and schedule saves of a training step, beside the ceiling that zero sets"
 COLUMNS = [
@@ -39,11 +39,7 @@ def row(found: Row) -> dict[str, Value]:
     """A stored row as cells."""
     cells: dict[str, Value] = {name: found.get(name) for name in ("model", "layout", "estimator", "schedule", "seconds")}
     shares = ("saved", "share_of_zero", "filter_share_of_zero")
-    cells.update({name: _percent(measured(found, name, "n")) for name in shares})
+    cells.update({name: percent(found, name, "n") for name in shares})
     seconds = found.get("filter_seconds")
     cells["filter_ms"] = None if seconds is None else 1e3 * seconds
     return cells
-
-
-def _percent(value: Measured | None) -> Measured | None:
-    return None if value is None or value.estimate is None else Measured(value.estimate.scaled(100.0), value.started)
