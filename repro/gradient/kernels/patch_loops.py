@@ -15,10 +15,10 @@ unsigned = np.uint64
 
 
 @compiled
-def add_patches(x, base, position, total, sizes, samples, chunk, fresh, accumulator, first, last):  # type: ignore[no-untyped-def]
-    """accumulator[o] += sum over samples of total[o, n] * patch of x[n - base], for o in first..last.
+def add_patches(x, base, position, total, scale, sizes, samples, chunk, fresh, accumulator, first, last):  # type: ignore[no-untyped-def]
+    """accumulator[o] += sum over samples of total[n, o] * patch of x[n - base], for o in first..last.
 
-    x [.., H*W*Cin] float32, position and total [Cout, N], accumulator [Cout, Kh*Kw*Cin/groups]; `samples` = (from,
+    x [.., H*W*Cin] float32, position and total [N, Cout], accumulator [Cout, Kh*Kw*Cin/groups]; `samples` = (from,
     to); `chunk` samples stay in cache while all output channels pass over them. Samples are added in order, to what
     is there or, if `fresh`, to zero.
     Indices of the inner loops are unsigned: a signed one could count from the end, and would not vectorise.
@@ -31,11 +31,11 @@ def add_patches(x, base, position, total, sizes, samples, chunk, fresh, accumula
         for o in range(first, last):
             target = accumulator[o]
             for n in range(start, min(samples[1], start + chunk)):
-                factor = total[o, n]
+                factor = scale * total[n, o]
                 if factor == 0:
                     continue
-                source, line = x[n - base], position[o, n] // wide
-                top, left = line * sh - ph, (position[o, n] - line * wide) * sw - pw
+                source, line = x[n - base], position[n, o] // wide
+                top, left = line * sh - ph, (position[n, o] - line * wide) * sw - pw
                 low, high = max(0, -left), min(kw, width - left)
                 for ky in range(kh):
                     y = top + ky * dh
@@ -78,7 +78,7 @@ def to_pixels(planes, pixels, channels, first, last):  # type: ignore[no-untyped
 
 
 @compiled
-def add_patches_by_parts(planes, position, total, sizes, buffers, accumulators, first, last):  # type: ignore[no-untyped-def]
+def add_patches_by_parts(planes, position, total, scale, sizes, buffers, accumulators, first, last):  # type: ignore[no-untyped-def]
     """Contiguous x: parts first..last of the samples, each transposed into a buffer that stays in cache.
 
     planes [N, Cin*H*W]; buffers [parts, 1, H*W*Cin]; accumulators [parts, Cout, Kh*Kw*Cin/groups].
@@ -89,11 +89,11 @@ def add_patches_by_parts(planes, position, total, sizes, buffers, accumulators, 
         for n in range(samples * part // parts, samples * (part + 1) // parts):
             to_pixels(planes[n : n + 1], buffers[part], sizes[2], 0, 1)
             one = (n, n + 1)
-            add_patches(buffers[part], n, position, total, sizes, one, 1, False, accumulators[part], 0, position.shape[0])
+            add_patches(buffers[part], n, position, total, scale, sizes, one, 1, False, accumulators[part], 0, position.shape[1])
 
 
 @compiled
-def add_patches_in_place(planes, position, total, sizes, accumulator, first, last):  # type: ignore[no-untyped-def]
+def add_patches_in_place(planes, position, total, scale, sizes, accumulator, first, last):  # type: ignore[no-untyped-def]
     """Contiguous x [N, Cin*H*W] with few output channels: patches are gathered where they lie.
 
     accumulator [Cout, Cin/groups*Kh*Kw], in the order of a contiguous weight.
@@ -104,11 +104,11 @@ def add_patches_in_place(planes, position, total, sizes, accumulator, first, las
     for n in range(planes.shape[0]):
         source = planes[n]
         for o in range(first, last):
-            factor = total[o, n]
+            factor = scale * total[n, o]
             if factor == 0:
                 continue
-            line, target = position[o, n] // wide, accumulator[o]
-            top, left = line * sh - ph, (position[o, n] - line * wide) * sw - pw
+            line, target = position[n, o] // wide, accumulator[o]
+            top, left = line * sh - ph, (position[n, o] - line * wide) * sw - pw
             corner = o // share * depth * height * width + top * width + left
             inside = top >= 0 and left >= 0 and top + (kh - 1) * dh < height and left + (kw - 1) * dw < width
             if inside and kh == 3 and kw == 3:

@@ -1,7 +1,8 @@
 """Compiled loops that find the peak of every output map in one pass over dy. Importing this imports Numba.
 
-A float's absolute value orders as the integer of its bits without the sign, so the search for the largest runs on
-integers: it vectorises without any promise about NaN, and a NaN counts as the largest, as in torch.argmax.
+A core reads a fresh dy only as fast as it asks for its lines, and one run of memory after the other is half as fast as
+it can be: so each step works on four vectors, where possible from different parts of a map, and asks for lines ahead.
+Positions (y * Wo + x) and sums come out as [N, Cout], both flat.
 """
 
 from __future__ import annotations
@@ -9,94 +10,99 @@ from __future__ import annotations
 import numpy as np
 
 from repro.gradient.kernels.compiled import compiled
+from repro.gradient.kernels.vectors import LANES, both, look, no_peak, prefetch, put, side_by_side
 
+unsigned = np.uint64
 _NO_SIGN = np.int32(0x7FFFFFFF)
-_LOWEST = np.int32(-1)
-_SHORT = 8  # pixels: too few for vectors
-_LANES = 64  # channels x pixels that advance together
+_AHEAD = 1024  # floats, 4 KB
+_LINE = 16  # floats
+_FOUR = 4 * LANES
 
 
 @compiled
-def peaks_planes(values, bits, position, total, first, last):  # type: ignore[no-untyped-def]
-    """Contiguous dy: values [N*Cout, Ho*Wo] float32, `bits` the same memory as int32; rows first..last.
-
-    Fills position [Cout, N] int32 and total [Cout, N] float32.
-    """
-    outputs, pixels = position.shape[0], values.shape[1]
+def peaks_planes(values, bits, position, total, pixels, first, last):  # type: ignore[no-untyped-def]
+    """Contiguous dy: values [N*Cout*Ho*Wo] float32, `bits` the same memory as int32; maps first..last of Ho*Wo pixels."""
+    in_fours, in_vectors = pixels - pixels % _FOUR, pixels - pixels % LANES
     for row in range(first, last):
-        value, bit = values[row], bits[row]
-        largest, found = _LOWEST, np.int32(pixels)
-        sum_of_map = np.float32(0)
-        if pixels <= _SHORT:
-            for p in range(pixels):
-                sum_of_map += value[p]
-                magnitude = np.int32(bit[p] & _NO_SIGN)
-                if magnitude > largest:
-                    largest, found = magnitude, np.int32(p)
-        else:  # the map comes from memory once; the search for the first hit finds it in cache
-            for p in range(pixels):
-                sum_of_map += value[p]
-                magnitude = np.int32(bit[p] & _NO_SIGN)
-                largest = magnitude if magnitude > largest else largest
-            for p in range(pixels):
-                hit = np.int32(p) if np.int32(bit[p] & _NO_SIGN) == largest else np.int32(pixels)
-                found = hit if hit < found else found
-        sample = row // outputs
-        position[row - sample * outputs, sample] = found
-        total[row - sample * outputs, sample] = sum_of_map
+        start = row * pixels
+        magnitude, where, sum_of_map = np.int32(-1), np.int32(0), np.float32(0)
+        if in_vectors:
+            a, b, c, d = no_peak(), no_peak(), no_peak(), no_peak()
+            for p in range(0, in_fours, _FOUR):
+                at = start + p
+                prefetch(values, at + _AHEAD)
+                prefetch(values, at + _AHEAD + _LINE)
+                a = look(values, unsigned(at), np.int32(p), a)
+                b = look(values, unsigned(at + LANES), np.int32(p + LANES), b)
+                c = look(values, unsigned(at + 2 * LANES), np.int32(p + 2 * LANES), c)
+                d = look(values, unsigned(at + 3 * LANES), np.int32(p + 3 * LANES), d)
+            for p in range(in_fours, in_vectors, LANES):
+                a = look(values, unsigned(start + p), np.int32(p), a)
+            magnitude, where, sum_of_map = side_by_side(both(both(a, b), both(c, d)))
+        for p in range(in_vectors, pixels):
+            own = np.int32(bits[unsigned(start + p)] & _NO_SIGN)
+            if own > magnitude:
+                magnitude, where = own, np.int32(p)
+            sum_of_map += values[unsigned(start + p)]
+        position[row], total[row] = where, sum_of_map
 
 
 @compiled
-def peaks_pixels(values, bits, position, total, first, last):  # type: ignore[no-untyped-def]
-    """channels_last dy: values [N, Ho*Wo, Cout]; samples first..last.
+def peaks_pixels(values, bits, position, total, pixels, outputs, first, last):  # type: ignore[no-untyped-def]
+    """channels_last dy: values [N*Ho*Wo*Cout]; samples first..last.
 
-    All channels advance side by side; with few of them, so do several pixels: lane = pixel of the group x channel.
-    Four groups pass in one step, so that the running maxima are read and written once for the four.
+    A vector is eight channels of a pixel. From 32 channels on the four are neighbours; with fewer, they come from two or
+    four parts of the map. Where the channels do not come out even, the last group goes over some of them again.
     """
-    outputs, pixels = values.shape[2], values.shape[1]
-    group = max(1, min(pixels // 4, _LANES // outputs))
-    lanes, step = group * outputs, 4 * group
-    largest = np.empty(lanes, np.int32)
-    found = np.empty(lanes, np.int32)
-    sums = np.empty(lanes, np.float32)
+    parts = 1 if outputs >= _FOUR else 2 if outputs >= 2 * LANES else 4
+    width = _FOUR // parts
+    part = pixels // parts
+    second, third = (LANES if parts < 4 else part * outputs), (2 * LANES if parts == 1 else part * outputs * parts // 2)
+    pixel_b, pixel_c = (0 if parts < 4 else part), (0 if parts == 1 else part * parts // 2)
     for sample in range(first, last):
-        value, bit = values[sample].reshape(pixels * outputs), bits[sample].reshape(pixels * outputs)
-        largest[:] = _LOWEST
-        found[:] = 0
-        sums[:] = 0
-        for start in range(0, pixels - step + 1, step):
-            a = start * outputs
-            b, c, d, e = a + lanes, a + 2 * lanes, a + 3 * lanes, a + 4 * lanes
-            value_a, value_b, value_c, value_d = value[a:b], value[b:c], value[c:d], value[d:e]
-            bit_a, bit_b, bit_c, bit_d = bit[a:b], bit[b:c], bit[c:d], bit[d:e]
-            for j in range(lanes):
-                best, where = largest[j], found[j]
-                magnitude = np.int32(bit_a[j] & _NO_SIGN)
-                where = np.int32(start) if magnitude > best else where
-                best = magnitude if magnitude > best else best
-                magnitude = np.int32(bit_b[j] & _NO_SIGN)
-                where = np.int32(start + group) if magnitude > best else where
-                best = magnitude if magnitude > best else best
-                magnitude = np.int32(bit_c[j] & _NO_SIGN)
-                where = np.int32(start + 2 * group) if magnitude > best else where
-                best = magnitude if magnitude > best else best
-                magnitude = np.int32(bit_d[j] & _NO_SIGN)
-                where = np.int32(start + 3 * group) if magnitude > best else where
-                best = magnitude if magnitude > best else best
-                largest[j], found[j] = best, where
-                sums[j] += (value_a[j] + value_b[j]) + (value_c[j] + value_d[j])
-        for o in range(outputs):
-            best, where, sum_of_map = largest[o], found[o], sums[o]
-            for j in range(1, group):
-                lane = j * outputs + o
-                place = np.int32(found[lane] + j)
-                if largest[lane] > best or (largest[lane] == best and place < where):
-                    best, where = largest[lane], place
-                sum_of_map += sums[lane]
-            for p in range(pixels - pixels % step, pixels):
-                magnitude = np.int32(bit[p * outputs + o] & _NO_SIGN)
-                if magnitude > best:
-                    best, where = magnitude, np.int32(p)
-                sum_of_map += value[p * outputs + o]
-            position[o, sample] = where
-            total[o, sample] = sum_of_map
+        if outputs < LANES:
+            _few_channels(values, bits, position, total, pixels, outputs, sample)
+            continue
+        channel = 0
+        while channel < outputs:
+            channel = min(channel, outputs - width)
+            start, to = sample * pixels * outputs + channel, unsigned(sample * outputs + channel)
+            a, b, c, d = no_peak(), no_peak(), no_peak(), no_peak()
+            for p in range(part):
+                at = start + p * outputs
+                prefetch(values, at + _AHEAD)
+                prefetch(values, at + third + _AHEAD)
+                a = look(values, unsigned(at), np.int32(p), a)
+                b = look(values, unsigned(at + second), np.int32(p + pixel_b), b)
+                c = look(values, unsigned(at + third), np.int32(p + pixel_c), c)
+                d = look(values, unsigned(at + third + second), np.int32(p + pixel_c + pixel_b), d)
+            for p in range(part * parts, pixels):  # what the parts leave; none where there is one
+                at = start + p * outputs
+                a = look(values, unsigned(at), np.int32(p), a)
+                if parts == 2:
+                    b = look(values, unsigned(at + LANES), np.int32(p), b)
+            if parts == 4:
+                put(position, total, to, both(both(a, b), both(c, d)))
+            elif parts == 2:
+                put(position, total, to, both(a, c))
+                put(position, total, to + unsigned(LANES), both(b, d))
+            else:
+                put(position, total, to, a)
+                put(position, total, to + unsigned(LANES), b)
+                put(position, total, to + unsigned(2 * LANES), c)
+                put(position, total, to + unsigned(3 * LANES), d)
+            channel += width
+
+
+@compiled
+def _few_channels(values, bits, position, total, pixels, outputs, sample):  # type: ignore[no-untyped-def]
+    """One sample of a dy with too few channels for a vector."""
+    for channel in range(outputs):
+        start = sample * pixels * outputs + channel
+        magnitude, where, sum_of_map = np.int32(-1), np.int32(0), np.float32(0)
+        for p in range(pixels):
+            own = np.int32(bits[unsigned(start + p * outputs)] & _NO_SIGN)
+            if own > magnitude:
+                magnitude, where = own, np.int32(p)
+            sum_of_map += values[unsigned(start + p * outputs)]
+        position[sample * outputs + channel], total[sample * outputs + channel] = where, sum_of_map

@@ -5,27 +5,24 @@ Fresh memory of this size comes from the system page by page, which took up to a
 
 from __future__ import annotations
 
-import math
 import threading
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
+from torch import Tensor
 
 KEPT_BYTES = 64 << 20  # a larger piece is given back at once
 _held = threading.local()
 
 
-def scratch(purpose: str, *shape: int) -> NDArray[np.float32]:
-    """An array of this shape with whatever it holds; the next call for the same purpose reuses its memory.
+def scratch(purpose: str, size: int) -> Tensor:
+    """`size` float32 with whatever they hold; this thread's next call for the same purpose reuses the memory.
 
     The memory is torch's: it starts on a cache line, NumPy's does not, and a vector across two lines costs double.
     """
-    size = math.prod(shape)
     if 4 * size > KEPT_BYTES:
-        return torch.empty(shape).numpy()
-    memory: NDArray[np.float32] | None = getattr(_held, purpose, None)
-    if memory is None or memory.size < size:
-        memory = torch.empty(size).numpy()
+        return torch.empty(size, dtype=torch.float32)
+    memory: Tensor | None = getattr(_held, purpose, None)
+    if memory is None or memory.numel() < size:
+        memory = torch.empty(size, dtype=torch.float32)
         setattr(_held, purpose, memory)
-    return memory[:size].reshape(shape)
+    return memory

@@ -1,0 +1,94 @@
+"""What a shape and layout need: which loops, in which order, with which memory. Worked out once for each."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from repro.gradient.geometry import Geometry
+from repro.gradient.kernels import job as slots
+from repro.gradient.kernels.scratch import scratch
+from repro.gradient.kernels.threads import run
+
+_CHUNK_BYTES = 512 << 10  # of x, next to the accumulators in a core's second-level cache
+_PARTS = 8  # of the samples; fixed, so that the order of the sum is
+_WIDE = 256  # pixels: above, a transposed copy of all of x would cost more than the rest
+
+
+class Plan:
+    """The job of one shape: float32 tensors, each contiguous or channels_last. Runs on the thread that made it."""
+
+    def __init__(self, x: Tensor, dy: Tensor, weight: Tensor, geometry: Geometry, scale: float) -> None:
+        samples, channels, height, width = x.shape
+        outputs, depth, kh, kw = weight.shape
+        high, wide = dy.shape[2:]
+        area, image = kh * kw, channels * height * width
+        way = _way(x, outputs, depth, area)
+        parts = min(_PARTS, samples) if way == "parts" else 1
+        turn = by_pixel(weight) == (way == "in place")  # the sums lie in the other order than the weight's memory
+        ready = parts == 1 and not turn
+
+        maps = samples * outputs
+        peaks = (slots.PEAKS_PIXELS, samples) if by_pixel(dy) else (slots.PEAKS_PLANES, maps)
+        add = {
+            "in place": [(slots.ADD_IN_PLACE, outputs)],
+            "parts": [(slots.ADD_BY_PARTS, parts)],
+            "pixels": [(slots.ADD, outputs)],
+            "transposed": [(slots.TO_PIXELS, samples), (slots.ADD, outputs)],
+        }[way]
+        phases = [peaks, *add, *([] if ready else [(slots.FINISH, outputs)])]
+
+        self.job = np.zeros(slots.SLOTS, np.int64)
+        self._address = self.job.__array_interface__["data"][0]
+        self._position, self._total = np.empty(maps, np.int32), np.empty(maps, np.float32)
+        self._elements = dy.numel() + maps * area * depth
+        self._in_place = way == "pixels"
+        self._pixels = {"parts": parts * image, "transposed": samples * image}.get(way, 0)
+        self._sums = 0 if ready else parts * weight.numel()
+
+        self.job.view(np.float64)[slots.SCALE] = scale
+        sizes = (height, width, channels, wide, kh, kw, *geometry.stride, *geometry.padding, *geometry.dilation)
+        for first, numbers in (
+            (slots.POSITION, [a.__array_interface__["data"][0] for a in (self._position, self._total)]),
+            (slots.SAMPLES, [samples, channels, outputs, high * wide, max(1, _CHUNK_BYTES // (4 * image)), parts]),
+            (slots.ROWS, [depth if way == "in place" else area, turn, len(phases)]),
+            (slots.SIZES, [*sizes, depth, outputs // geometry.groups]),
+            (slots.PHASES, [number for phase in phases for number in phase]),
+        ):
+            self.job[first : first + len(numbers)] = numbers
+
+    def run(self, x: Tensor, dy: Tensor, weight: Tensor) -> Tensor:
+        """The filter gradient, as weight, of tensors like those that the plan was made for."""
+        dw = torch.empty_like(weight)
+        job = self.job
+        pixels = scratch("pixels", self._pixels) if self._pixels else x
+        sums = scratch("sums", self._sums) if self._sums else dw
+        job[slots.X], job[slots.DY], job[slots.DW] = x.data_ptr(), dy.data_ptr(), dw.data_ptr()
+        job[slots.PIXELS], job[slots.SUMS] = pixels.data_ptr(), sums.data_ptr()
+        run(job, self._address, self._elements)
+        return dw
+
+
+def _way(x: Tensor, outputs: int, depth: int, area: int) -> Literal["in place", "parts", "pixels", "transposed"]:
+    """How to add up the patches. A contiguous x is transposed, unless fewer values are needed than it has."""
+    if by_pixel(x):
+        return "pixels"
+    pixels = x.shape[2] * x.shape[3]
+    if outputs * area < pixels // 2 or depth == 1:
+        return "in place"
+    if pixels > _WIDE and outputs * depth * area * 4 <= _CHUNK_BYTES:
+        return "parts"
+    return "transposed"
+
+
+def in_order(tensor: Tensor) -> bool:
+    """Whether a tensor [N, C, H, W] lies in one of the two layouts, without gaps."""
+    return tensor.is_contiguous() or tensor.is_contiguous(memory_format=torch.channels_last)
+
+
+def by_pixel(tensor: Tensor) -> bool:
+    """True where the channels of a pixel lie side by side and a plane's pixels do not."""
+    return not tensor.is_contiguous() and tensor.is_contiguous(memory_format=torch.channels_last)
