@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -15,6 +18,7 @@ _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {
 
 def compiled(loop: Callable[..., None]) -> Any:
     """Compile `loop` on its first call; where no cache folder can be written to, compile anew in each process."""
+    _stamp(loop)
     try:
         return numba.njit(cache=True, **_OPTIONS)(loop)
     except RuntimeError:  # "no locator available": neither next to the file nor in the user's own folder
@@ -23,8 +27,26 @@ def compiled(loop: Callable[..., None]) -> Any:
 
 def callback(function: Callable[..., None]) -> Any:
     """Compile `function(table)` to native code that C can call with an address, without the interpreter."""
+    _stamp(function)
     signature = types.void(types.CPointer(types.int64))  # type: ignore[no-untyped-call]
     try:
         return numba.cfunc(signature, cache=True, error_model="numpy")(function)
     except RuntimeError:
         return numba.cfunc(signature, error_model="numpy")(function)
+
+
+def _stamp(function: Callable[..., None]) -> None:
+    """Put the state of all sources into the name that the cached code is kept under.
+
+    Numba takes cached code for fresh as long as the function's own file has not changed; what it calls may stand in
+    another one, and the code then is that of an older version.
+    """
+    function.__qualname__ = f"{function.__qualname__}_{_sources()}"
+
+
+@lru_cache(maxsize=1)
+def _sources() -> str:
+    digest = hashlib.sha256()
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]

@@ -72,8 +72,8 @@ def run_phase(job, phase, first, last):  # type: ignore[no-untyped-def]
     elif loop == ADD_IN_PLACE:
         add_patches_in_place(x, position, total, scale, sizes, sums[0], first, last)
     elif loop == ADD_BY_PARTS:
-        buffers = _carray(_pointer(job[PIXELS]), (job[PARTS], 1, image), np.float32)
-        add_patches_by_parts(x, position, total, scale, sizes, buffers, sums, first, last)
+        buffers = _carray(_pointer(job[PIXELS]), (job[PARTS], job[CHUNK], image), np.float32)
+        add_patches_by_parts(x, position, total, scale, sizes, buffers, job[CHUNK], sums, first, last)
     else:
         dw = _carray(_pointer(job[DW]), (outputs, patch), np.float32)
         finish(sums, dw, job[ROWS], job[TURN] != 0, first, last)

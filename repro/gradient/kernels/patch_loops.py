@@ -1,8 +1,9 @@
 """Compiled loops that add up the patches under the peaks. Importing this imports Numba.
 
-A sample's pixels lie as [H*W, Cin], so the part of a patch on one row of the image is one run of memory: (up to Kw
-pixels) x Cin values, added to the same run of the output channel's accumulator [Kh, Kw, Cin] with one factor. What
-lies in the padding is skipped, so that nothing is ever padded.
+A sample's pixels lie as [H*W, Cin], so one tap of the filter reads one run of memory, Cin values, and adds it with one
+factor to the same run of the output channel's accumulator [Kh, Kw, Cin]. A tap takes the samples one after the other
+while its sums stay in registers. Which samples have a tap inside the image is a set of bits, so nothing is ever padded
+and no processor has to guess where the edges are.
 """
 
 from __future__ import annotations
@@ -10,51 +11,109 @@ from __future__ import annotations
 import numpy as np
 
 from repro.gradient.kernels.compiled import compiled
+from repro.gradient.kernels.vectors import RUN, add_times, keep, lowest, take, within
 
 unsigned = np.uint64
+_ONE = np.uint64(1)
+_BITS = 64  # samples of a chunk, at most
 
 
 @compiled
-def add_patches(x, base, position, total, scale, sizes, samples, chunk, fresh, accumulator, first, last):  # type: ignore[no-untyped-def]
-    """accumulator[o] += sum over samples of total[n, o] * patch of x[n - base], for o in first..last.
+def add_patches(x, base, position, total, scale, sizes, samples, chunk, fresh, sums, first, last):  # type: ignore[no-untyped-def]
+    """sums[o] += scale * sum over samples of total[n, o] * patch of x[n - base], for o in first..last.
 
-    x [.., H*W*Cin] float32, position and total [N, Cout], accumulator [Cout, Kh*Kw*Cin/groups]; `samples` = (from,
-    to); `chunk` samples stay in cache while all output channels pass over them. Samples are added in order, to what
-    is there or, if `fresh`, to zero.
-    Indices of the inner loops are unsigned: a signed one could count from the end, and would not vectorise.
+    x [.., H*W*Cin] float32, position and total [N, Cout], sums [Cout, Kh*Kw*Cin/groups]; `samples` = (from, to);
+    `chunk` samples (at most 64) stay in cache while all output channels pass over them. Samples are added in order,
+    to what is there or, if `fresh`, to zero.
     """
     height, width, channels, wide, kh, kw, sh, sw, ph, pw, dh, dw, depth, share = sizes
-    whole_rows = dw == 1 and depth == channels
+    flat, image, outputs = x.reshape(x.size), x.shape[1], position.shape[1]
+    places, totals, out = position.reshape(position.size), total.reshape(total.size), sums.reshape(sums.size)
+    corners, factors = np.empty(_BITS, np.int64), np.empty(_BITS, np.float32)
+    tops, lefts = np.empty(_BITS, np.int32), np.empty(_BITS, np.int32)
+    rows, columns = np.empty(kh, np.uint64), np.empty(kw, np.uint64)
+    down, right = dh * width * channels, dw * channels
     if fresh:
-        accumulator[first:last] = 0
+        sums[first:last] = 0
     for start in range(samples[0], samples[1], chunk):
+        count = unsigned(min(chunk, samples[1] - start))
         for o in range(first, last):
-            target = accumulator[o]
-            for n in range(start, min(samples[1], start + chunk)):
-                factor = scale * total[n, o]
-                if factor == 0:
-                    continue
-                source, line = x[n - base], position[n, o] // wide
-                top, left = line * sh - ph, (position[n, o] - line * wide) * sw - pw
-                low, high = max(0, -left), min(kw, width - left)
-                for ky in range(kh):
-                    y = top + ky * dh
-                    if y < 0 or y >= height:
-                        continue
-                    if whole_rows:
-                        if low < high:
-                            here = unsigned((y * width + left + low) * channels)
-                            there = unsigned((ky * kw + low) * channels)
-                            for j in range(unsigned((high - low) * channels)):
-                                target[there + unsigned(j)] += factor * source[here + unsigned(j)]
-                        continue
-                    for kx in range(kw):
-                        column = left + kx * dw
-                        if column >= 0 and column < width:
-                            here = unsigned((y * width + column) * channels + o // share * depth)
-                            there = unsigned((ky * kw + kx) * depth)
-                            for j in range(unsigned(depth)):
-                                target[there + unsigned(j)] += factor * source[here + unsigned(j)]
+            used = unsigned(0)
+            for i in range(count):
+                at = unsigned((start + i) * outputs + o)
+                line = np.int32(np.float64(places[at]) / np.float64(wide))
+                top, left = line * sh - ph, (places[at] - line * wide) * sw - pw
+                tops[i], lefts[i] = top, left
+                factors[i] = scale * totals[at]
+                corners[i] = (start - base + i) * image + (top * width + left) * channels
+                used |= unsigned(factors[i] != 0) << i
+            _inside(tops, count, dh, height, used, rows)
+            _inside(lefts, count, dw, width, used, columns)
+            _add_taps(flat, o // share * depth, down, right, corners, factors, rows, columns, out, o * kh * kw * depth, depth)
+
+
+@compiled
+def _inside(edges, count, dilation, size, used, found):  # type: ignore[no-untyped-def]
+    """found[k] = as bits, which samples of `used` have their filter's k-th row (or column) inside the image."""
+    for k in range(found.size):
+        bits = unsigned(0)
+        for i in range(0, count, RUN):
+            bits |= within(edges, unsigned(i), np.int32(k * dilation), np.int32(size)) << unsigned(i)
+        found[k] = bits & used
+
+
+@compiled
+def _add_taps(x, channel, down, right, corners, factors, rows, columns, sums, to, depth):  # type: ignore[no-untyped-def]
+    """For each tap, at `to` + its place: sums[.. + depth] += sum over the samples i that are in the tap's row and column
+    of factors[i] * x[corners[i] + channel + its shift ..]."""
+    kh, kw = rows.size, columns.size
+    for tap in range(kh * kw):
+        ky, kx = unsigned(tap // kw), unsigned(tap % kw)
+        inside = rows[ky] & columns[kx]
+        shift, there, done = channel + np.int64(ky) * down + np.int64(kx) * right, to + tap * depth, 0
+        while depth - done >= 4 * RUN:
+            t, left = unsigned(there + done), inside
+            u, v, w = t + unsigned(RUN), t + unsigned(2 * RUN), t + unsigned(3 * RUN)
+            a, b, c, d = take(sums, t), take(sums, u), take(sums, v), take(sums, w)
+            while left:
+                i = lowest(left)
+                left &= left - _ONE
+                at, factor = unsigned(corners[i] + shift + done), factors[i]
+                a, b = add_times(a, factor, x, at), add_times(b, factor, x, at + unsigned(RUN))
+                c = add_times(c, factor, x, at + unsigned(2 * RUN))
+                d = add_times(d, factor, x, at + unsigned(3 * RUN))
+            keep(sums, t, a)
+            keep(sums, u, b)
+            keep(sums, v, c)
+            keep(sums, w, d)
+            done += 4 * RUN
+        if depth - done >= 2 * RUN:
+            t, left = unsigned(there + done), inside
+            a, b = take(sums, t), take(sums, t + unsigned(RUN))
+            while left:
+                i = lowest(left)
+                left &= left - _ONE
+                at, factor = unsigned(corners[i] + shift + done), factors[i]
+                a, b = add_times(a, factor, x, at), add_times(b, factor, x, at + unsigned(RUN))
+            keep(sums, t, a)
+            keep(sums, t + unsigned(RUN), b)
+            done += 2 * RUN
+        if depth - done >= RUN:
+            t, left = unsigned(there + done), inside
+            a = take(sums, t)
+            while left:
+                i = lowest(left)
+                left &= left - _ONE
+                a = add_times(a, factors[i], x, unsigned(corners[i] + shift + done))
+            keep(sums, t, a)
+            done += RUN
+        left = inside if done < depth else unsigned(0)
+        while left:
+            i = lowest(left)
+            left &= left - _ONE
+            at, t = unsigned(corners[i] + shift + done), unsigned(there + done)
+            for j in range(unsigned(depth - done)):
+                sums[t + unsigned(j)] += factors[i] * x[at + unsigned(j)]
 
 
 @compiled
@@ -78,18 +137,22 @@ def to_pixels(planes, pixels, channels, first, last):  # type: ignore[no-untyped
 
 
 @compiled
-def add_patches_by_parts(planes, position, total, scale, sizes, buffers, accumulators, first, last):  # type: ignore[no-untyped-def]
-    """Contiguous x: parts first..last of the samples, each transposed into a buffer that stays in cache.
+def add_patches_by_parts(planes, position, total, scale, sizes, buffers, chunk, accumulators, first, last):  # type: ignore[no-untyped-def]
+    """Contiguous x: parts first..last of the samples, `chunk` at a time transposed into a buffer that stays in cache.
 
-    planes [N, Cin*H*W]; buffers [parts, 1, H*W*Cin]; accumulators [parts, Cout, Kh*Kw*Cin/groups].
+    planes [N, Cin*H*W]; buffers [parts, chunk, H*W*Cin]; accumulators [parts, Cout, Kh*Kw*Cin/groups].
     """
     samples, parts = planes.shape[0], buffers.shape[0]
     for part in range(first, last):
         accumulators[part] = 0
-        for n in range(samples * part // parts, samples * (part + 1) // parts):
-            to_pixels(planes[n : n + 1], buffers[part], sizes[2], 0, 1)
-            one = (n, n + 1)
-            add_patches(buffers[part], n, position, total, scale, sizes, one, 1, False, accumulators[part], 0, position.shape[1])
+        end = samples * (part + 1) // parts
+        for n in range(samples * part // parts, end, chunk):
+            some = (n, min(end, n + chunk))
+            to_pixels(planes[n : some[1]], buffers[part], sizes[2], 0, some[1] - n)
+            add_patches(
+                buffers[part], n, position, total, scale, sizes, some, chunk, False, accumulators[part],
+                0, position.shape[1],
+            )  # fmt: skip
 
 
 @compiled

@@ -14,6 +14,7 @@ from repro.gradient.kernels.scratch import scratch
 from repro.gradient.kernels.threads import run
 
 _CHUNK_BYTES = 512 << 10  # of x, next to the accumulators in a core's second-level cache
+_CHUNK = 8, 64  # samples: fewer are not worth a pass over the accumulators, more do not fit a set of bits
 _PARTS = 8  # of the samples; fixed, so that the order of the sum is
 _WIDE = 256  # pixels: above, a transposed copy of all of x would cost more than the rest
 
@@ -31,6 +32,8 @@ class Plan:
         turn = by_pixel(weight) == (way == "in place")  # the sums lie in the other order than the weight's memory
         ready = parts == 1 and not turn
 
+        chunk = _chunk(image if way == "parts" else min(image, outputs * area * channels), _CHUNK[0] if way != "parts" else 1)
+
         maps = samples * outputs
         peaks = (slots.PEAKS_PIXELS, samples) if by_pixel(dy) else (slots.PEAKS_PLANES, maps)
         add = {
@@ -46,14 +49,14 @@ class Plan:
         self._position, self._total = np.empty(maps, np.int32), np.empty(maps, np.float32)
         self._elements = dy.numel() + maps * area * depth
         self._in_place = way == "pixels"
-        self._pixels = {"parts": parts * image, "transposed": samples * image}.get(way, 0)
+        self._pixels = {"parts": parts * chunk * image, "transposed": samples * image}.get(way, 0)
         self._sums = 0 if ready else parts * weight.numel()
 
         self.job.view(np.float64)[slots.SCALE] = scale
         sizes = (height, width, channels, wide, kh, kw, *geometry.stride, *geometry.padding, *geometry.dilation)
         for first, numbers in (
             (slots.POSITION, [a.__array_interface__["data"][0] for a in (self._position, self._total)]),
-            (slots.SAMPLES, [samples, channels, outputs, high * wide, max(1, _CHUNK_BYTES // (4 * image)), parts]),
+            (slots.SAMPLES, [samples, channels, outputs, high * wide, chunk, parts]),
             (slots.ROWS, [depth if way == "in place" else area, turn, len(phases)]),
             (slots.SIZES, [*sizes, depth, outputs // geometry.groups]),
             (slots.PHASES, [number for phase in phases for number in phase]),
@@ -82,6 +85,11 @@ def _way(x: Tensor, outputs: int, depth: int, area: int) -> Literal["in place", 
     if pixels > _WIDE and outputs * depth * area * 4 <= _CHUNK_BYTES:
         return "parts"
     return "transposed"
+
+
+def _chunk(floats: int, least: int) -> int:
+    """Samples that stay in cache together, when each uses so many floats of x."""
+    return min(max(_CHUNK_BYTES // (4 * floats), least), _CHUNK[1])
 
 
 def in_order(tensor: Tensor) -> bool:

@@ -1,4 +1,4 @@
-"""Vectors of eight numbers for the compiled loops, where the compiler would not find them by itself.
+"""Vectors for the compiled loops, where the compiler would not find them by itself.
 
 Left alone, it keeps running maxima in memory, asks before every run whether the arrays overlap, and does a run's last
 numbers one by one. With these a vector is a value that stays in a register, of a size that suits every processor.
@@ -16,20 +16,21 @@ _extending: Any = importlib.import_module("numba.extending")  # Numba's types do
 _types: Any = importlib.import_module("numba").types
 _arrays: Any = importlib.import_module("numba.np.arrayobj")
 
-LANES = 8
+LANES = 8  # of a peak: its three vectors, four times over, must fit a processor's registers
+RUN = 16  # of a sum: only one vector each
 _BIT, _INT, _FLOAT = ir.IntType(1), ir.IntType(32), ir.FloatType()
-_INTS, _FLOATS = ir.VectorType(_INT, LANES), ir.VectorType(_FLOAT, LANES)
+_INTS, _FLOATS, _RUN = ir.VectorType(_INT, LANES), ir.VectorType(_FLOAT, LANES), ir.VectorType(_FLOAT, RUN)
 _NO_SIGN = ir.Constant(_INTS, [0x7FFFFFFF] * LANES)
 _NUMBERED = ir.Constant(_INTS, list(range(LANES)))
 _NEVER = ir.Constant(_INTS, [0x7FFFFFFF] * LANES)
 
 
 class _Vector(_types.Type):  # type: ignore[misc]
-    """Eight numbers in a register, as a type that compiled loops know."""
+    """Numbers side by side in a register, as a type that compiled loops know."""
 
-    def __init__(self, name: str, code: ir.Type) -> None:
+    def __init__(self, code: ir.VectorType) -> None:
         self.code = code
-        super().__init__(name=f"vector of {LANES} {name}")
+        super().__init__(name=str(code))
 
 
 @_extending.register_model(_Vector)
@@ -38,7 +39,7 @@ class _Model(_extending.models.PrimitiveModel):  # type: ignore[misc]
         super().__init__(manager, kind, kind.code)
 
 
-_ints, _floats = _Vector("int32", _INTS), _Vector("float32", _FLOATS)
+_ints, _floats, _run = _Vector(_INTS), _Vector(_FLOATS), _Vector(_RUN)
 _peak = _types.Tuple((_ints, _ints, _floats))
 
 
@@ -127,18 +128,63 @@ def side_by_side(_context: Any, peak: Any) -> Any:
 
 
 @_extending.intrinsic  # type: ignore[untyped-decorator]
-def add_run(_context: Any, target: Any, there: Any, source: Any, here: Any, factor: Any) -> Any:
-    """(target, there, source, here, factor): target[there : there + 8] += factor * source[here : here + 8]."""
+def take(_context: Any, values: Any, index: Any) -> Any:
+    """(values float32, index) -> the sixteen from values[index] on."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        target, there, source, here, factor = arguments
-        value = _load(context, builder, signature.args[2], source, here, _FLOATS)
-        place = _address(context, builder, signature.args[0], target, there, _FLOATS)
-        product = builder.fmul(value, _spread(builder, factor, _FLOATS), flags=("contract",))
-        builder.store(builder.fadd(builder.load(place, align=4), product, flags=("contract",)), place, align=4)
+        return _load(context, builder, signature.args[0], *arguments, _RUN)
+
+    return _run(values, _types.uint64), emit
+
+
+@_extending.intrinsic  # type: ignore[untyped-decorator]
+def keep(_context: Any, values: Any, index: Any, run: Any) -> Any:
+    """(values float32, index, sixteen): write them to values[index : index + 16]."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _address(context, builder, signature.args[0], *arguments[:2], _RUN)
+        builder.store(arguments[2], place, align=4)
         return context.get_dummy_value()
 
-    return _types.void(target, _types.uint64, source, _types.uint64, _types.float32), emit
+    return _types.void(values, _types.uint64, _run), emit
+
+
+@_extending.intrinsic  # type: ignore[untyped-decorator]
+def add_times(_context: Any, run: Any, factor: Any, values: Any, index: Any) -> Any:
+    """(sixteen, factor, values float32, index) -> sixteen + factor * values[index : index + 16]."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        run, factor, values, index = arguments
+        value = _load(context, builder, signature.args[2], values, index, _RUN)
+        product = builder.fmul(value, _spread(builder, factor, _RUN), flags=("contract",))
+        return builder.fadd(run, product, flags=("contract",))
+
+    return _run(_run, _types.float32, values, _types.uint64), emit
+
+
+@_extending.intrinsic  # type: ignore[untyped-decorator]
+def within(_context: Any, values: Any, index: Any, more: Any, end: Any) -> Any:
+    """(values int32, index, more int32, end int32) -> as sixteen bits: 0 <= values[index : index + 16] + more < end."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        values, index, more, end = arguments
+        sixteen = ir.VectorType(_INT, RUN)
+        value = _load(context, builder, signature.args[0], values, index, sixteen)
+        moved = builder.add(value, _spread(builder, more, sixteen))
+        below = builder.icmp_unsigned("<", moved, _spread(builder, end, sixteen))  # below 0 is large without its sign
+        return builder.zext(builder.bitcast(below, ir.IntType(RUN)), ir.IntType(64))
+
+    return _types.uint64(values, _types.uint64, _types.int32, _types.int32), emit
+
+
+@_extending.intrinsic  # type: ignore[untyped-decorator]
+def lowest(_context: Any, bits: Any) -> Any:
+    """(bits uint64, not 0) -> number of the lowest bit that is set."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(_BIT, 1))
+
+    return _types.uint64(_types.uint64), emit
 
 
 @_extending.intrinsic  # type: ignore[untyped-decorator]
@@ -166,7 +212,8 @@ def _load(context: Any, builder: Any, kind: Any, array: Any, index: Any, content
 
 def _spread(builder: Any, number: Any, content: ir.VectorType) -> Any:
     one = builder.insert_element(ir.Constant(content, ir.Undefined), number, ir.Constant(_INT, 0))
-    return builder.shuffle_vector(one, ir.Constant(content, ir.Undefined), ir.Constant(_INTS, [0] * LANES))
+    zeros = ir.Constant(ir.VectorType(_INT, content.count), [0] * content.count)
+    return builder.shuffle_vector(one, ir.Constant(content, ir.Undefined), zeros)
 
 
 def _reduce(builder: Any, operation: str, vector: Any) -> Any:
