@@ -79,7 +79,7 @@ def _rows(
         x, dy, weight = _tensors(shape, layout, device, dtype)
         actions[layout, "dense"] = _bind(library.filter_gradient, x, dy, weight, shape.geometry)
         for name in names:
-            actions[layout, name] = _bind(kernels.load(name).top1, x, dy, weight, shape.geometry)
+            actions[layout, name] = _bind(kernels.prepare(name, x, dy, weight, shape.geometry), x, dy, weight)
     series = interleaved(list(actions.values()), device, repeats, processor_time=processor_time)
     times = dict(zip(actions, series, strict=True))
     dense_layout = min(LAYOUTS, key=lambda layout: statistics.median(times[layout, "dense"]))

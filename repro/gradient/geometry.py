@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from torch import Tensor, nn
 
@@ -10,8 +11,7 @@ Pair = tuple[int, int]
 SMALLEST_KERNEL = 3  # 1x1 projections are never approximated
 
 
-@dataclass(frozen=True)
-class Geometry:
+class Geometry(NamedTuple):
     """Kernel size, stride, padding, dilation (each (vertical, horizontal), in pixels) and groups."""
 
     kernel: Pair

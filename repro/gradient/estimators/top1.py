@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import get_ident
+
 from torch import Tensor
 
 from repro.gradient import kernels
@@ -23,16 +25,19 @@ class Top1:
     def __init__(self, scale: float = 1.0, kernel: str = "auto") -> None:
         self.scale, self.kernel = scale, kernel
         self.used: dict[str, int] = {}  # kernel -> times
-        self._chosen: dict[object, tuple[str, kernels.Kernel]] = {}
+        self._prepared: dict[object, tuple[str, kernels.Run]] = {}
 
     def __call__(self, x: Tensor | None, dy: Tensor, weight: Tensor, geometry: Geometry, seed: int) -> Tensor:
         """See Estimator. MissingError or UserError where a forced kernel cannot do it."""
         assert x is not None
-        key = (x.shape, weight.shape, geometry, x.dtype, x.device)
-        if key not in self._chosen:
-            shape = ConvShape.of(x, weight, geometry)
-            name = kernels.choose(self.kernel, shape, x.dtype, x.device)
-            self._chosen[key] = name, kernels.load(name)
-        name, kernel = self._chosen[key]
+        layouts = x.stride(), dy.stride(), weight.stride()
+        kind = (x.shape, dy.shape, layouts, geometry, x.dtype, dy.dtype, weight.dtype, x.device, get_ident())
+        if kind not in self._prepared:
+            self._prepared[kind] = self._prepare(x, dy, weight, geometry)
+        name, run = self._prepared[kind]
         self.used[name] = self.used.get(name, 0) + 1
-        return kernel.top1(x, dy, weight, geometry, self.scale)
+        return run(x, dy, weight)
+
+    def _prepare(self, x: Tensor, dy: Tensor, weight: Tensor, geometry: Geometry) -> tuple[str, kernels.Run]:
+        name = kernels.choose(self.kernel, ConvShape.of(x, weight, geometry), x.dtype, x.device)
+        return name, kernels.prepare(name, x, dy, weight, geometry, self.scale)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from typing import Protocol, cast
 
 import torch
@@ -14,6 +15,9 @@ from repro.gradient.geometry import ConvShape, Geometry
 # name in a recipe -> module; `torch` cannot be a module's name here
 _MODULES = {"reference": "reference", "cpu": "cpu", "cupy": "cuda", "torch": "library_ops"}
 NAMES = tuple(_MODULES)
+
+
+Run = Callable[[Tensor, Tensor, Tensor], Tensor]  # x, dy, weight -> the filter gradient, as weight
 
 
 class Kernel(Protocol):
@@ -31,6 +35,16 @@ def load(name: str) -> Kernel:
     if name not in _MODULES:
         raise UserError(f"kernel = '{name}' is not one of auto, {', '.join(NAMES)}.{nearest(name, NAMES)}")
     return cast(Kernel, importlib.import_module(f"repro.gradient.kernels.{_MODULES[name]}"))
+
+
+def prepare(name: str, x: Tensor, dy: Tensor, weight: Tensor, geometry: Geometry, scale: float = 1.0) -> Run:
+    """The kernel for tensors of these shapes, strides, types and device: what a step then calls, on one thread."""
+    kernel = load(name)
+    if name == "cpu":
+        from repro.gradient.kernels import cpu
+
+        return cpu.prepare(x, dy, weight, geometry, scale)
+    return lambda x, dy, weight: kernel.top1(x, dy, weight, geometry, scale)
 
 
 def choose(kernel: str, shape: ConvShape, dtype: torch.dtype, device: torch.device) -> str:

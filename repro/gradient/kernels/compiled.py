@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba import types
 
 # Sums may be re-associated (so that they vectorise) but the code, and so the order, is the same on every call.
 # NaN and infinity keep their meaning: a diverging run must show it.
@@ -25,14 +24,17 @@ def compiled(loop: Callable[..., None]) -> Any:
         return numba.njit(**_OPTIONS)(loop)
 
 
-def callback(function: Callable[..., None]) -> Any:
-    """Compile `function(table)` to native code that C can call with an address, without the interpreter."""
-    _stamp(function)
-    signature = types.void(types.CPointer(types.int64))  # type: ignore[no-untyped-call]
-    try:
-        return numba.cfunc(signature, cache=True, error_model="numpy")(function)
-    except RuntimeError:
-        return numba.cfunc(signature, error_model="numpy")(function)
+def callback(signature: str) -> Callable[[Callable[..., None]], Any]:
+    """Compile a function of that signature to native code that C can call with an address, without the interpreter."""
+
+    def decorate(function: Callable[..., None]) -> Any:
+        _stamp(function)
+        try:
+            return numba.cfunc(signature, cache=True, error_model="numpy")(function)
+        except RuntimeError:
+            return numba.cfunc(signature, error_model="numpy")(function)
+
+    return decorate
 
 
 def _stamp(function: Callable[..., None]) -> None:

@@ -2,13 +2,13 @@
 
 No sum depends on the number of threads: an output channel (or a fixed part of the samples) belongs to one thread.
 
-Right after a convolution the interpreter's own code has left the caches, and each call costs 10 to 30 microseconds. So
-what a shape needs is worked out once (plan.py), and a call fills in addresses and enters native code once.
+Right after a convolution the interpreter's own code has left the caches, and each call costs 5 to 30 microseconds. So
+what a shape needs is worked out once (plan.py), and a step only says where its tensors lie and enters native code once.
 """
 
 from __future__ import annotations
 
-import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -17,22 +17,25 @@ from torch import Tensor
 from repro.gradient.geometry import ConvShape, Geometry
 
 if TYPE_CHECKING:
-    from repro.gradient.kernels.plan import Plan
+    from repro.gradient.kernels import Run
 
 _TYPES = (torch.float32, torch.bfloat16, torch.float16)
-_held = threading.local()  # plans have memory that a call writes to
 
 
 def top1(x: Tensor, dy: Tensor, weight: Tensor, geometry: Geometry, scale: float = 1.0) -> Tensor:
     """Filter gradient, as weight [Cout, Cin/groups, Kh, Kw], from x [N, Cin, H, W] and dy [N, Cout, Ho, Wo]."""
-    key = (x.shape, x.stride(), dy.shape, dy.stride(), weight.stride(), x.dtype, dy.dtype, weight.dtype, geometry, scale)
-    try:
-        plan = _held.plans[key]
-    except (AttributeError, KeyError):
-        return _first(key, x, dy, weight, geometry, scale)
-    if plan is None:
-        return _converted(x, dy, weight, geometry, scale)
-    return plan.run(x, dy, weight)
+    return prepare(x, dy, weight, geometry, scale)(x, dy, weight)
+
+
+def prepare(x: Tensor, dy: Tensor, weight: Tensor, geometry: Geometry, scale: float = 1.0) -> Run:
+    """`top1` for tensors of these shapes, strides and types. What it returns is for one thread at a time."""
+    if not dy.shape[0]:
+        return lambda x, dy, weight: torch.zeros_like(weight)
+    from repro.gradient.kernels.plan import Plan, in_order  # imports Numba
+
+    if all(t.dtype == torch.float32 and in_order(t) for t in (x, dy, weight)):
+        return Plan(x, dy, weight, geometry, scale).run
+    return partial(_converted, geometry, scale)
 
 
 def why_not(shape: ConvShape, dtype: torch.dtype, device: torch.device) -> str | None:
@@ -44,24 +47,10 @@ def why_not(shape: ConvShape, dtype: torch.dtype, device: torch.device) -> str |
     return None
 
 
-def _first(key: object, x: Tensor, dy: Tensor, weight: Tensor, geometry: Geometry, scale: float) -> Tensor:
-    """The first call of a kind: decide how these are done from now on."""
-    if not dy.shape[0]:
-        return torch.zeros_like(weight)
-    from repro.gradient.kernels.plan import Plan, in_order  # imports Numba
-
-    ready = all(t.dtype == torch.float32 and in_order(t) for t in (x, dy, weight))
-    if not hasattr(_held, "plans"):
-        _held.plans = {}
-    _held.plans[key] = Plan(x, dy, weight, geometry, scale) if ready else None
-    return top1(x, dy, weight, geometry, scale)
-
-
-def _converted(x: Tensor, dy: Tensor, weight: Tensor, geometry: Geometry, scale: float) -> Tensor:
+def _converted(geometry: Geometry, scale: float, x: Tensor, dy: Tensor, weight: Tensor) -> Tensor:
     """By way of float32 tensors in order, for those that are not."""
     from repro.gradient.kernels.plan import in_order
 
-    x, dy, like = (t.detach().float() for t in (x, dy, weight))
-    x, dy, like = (t if in_order(t) else t.contiguous() for t in (x, dy, like))
-    found = top1(x, dy, like, geometry, scale)
+    as_float = (t.detach().float() for t in (x, dy, weight))
+    found = top1(*(t if in_order(t) else t.contiguous() for t in as_float), geometry, scale)
     return torch.empty_like(weight).copy_(found)

@@ -26,15 +26,15 @@ _intrinsic: Any = importlib.import_module("numba.extending").intrinsic
 _carray = _numba.carray
 
 # -- the slots: addresses, the factor (a float64), sizes, and the phases as pairs (loop, count) ----------------------
-X, DY, DW, POSITION, TOTAL, PIXELS, SUMS = range(7)
-SCALE, SAMPLES, CHANNELS, OUTPUTS, MAP, CHUNK, PARTS, ROWS, TURN, COUNT = range(7, 17)
-SIZES, PHASES, SLOTS = 17, 31, 40  # SIZES: the fourteen that patch_loops names
+X, DY, DW, POSITION, TOTAL, PIXELS, SUMS, ENTRY = range(8)  # ENTRY: of the code that a thread runs, see team.py
+SCALE, SAMPLES, CHANNELS, OUTPUTS, MAP, CHUNK, PARTS, ROWS, TURN, COUNT, THREADS = range(8, 19)
+SIZES, PHASES, SLOTS = 19, 33, 41  # SIZES: the fourteen that patch_loops names
 
 PEAKS_PLANES, PEAKS_PIXELS, TO_PIXELS, ADD, ADD_IN_PLACE, ADD_BY_PARTS, FINISH = range(7)
 
 
 @_intrinsic  # type: ignore[untyped-decorator]
-def _pointer(_context: Any, address: Any) -> Any:
+def pointer(_context: Any, address: Any) -> Any:
     def convert(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.inttoptr(arguments[0], context.get_value_type(_numba.types.voidptr))
 
@@ -48,32 +48,32 @@ def run_phase(job, phase, first, last):  # type: ignore[no-untyped-def]
     samples, outputs = job[SAMPLES], job[OUTPUTS]
     image, maps = job[SIZES] * job[SIZES + 1] * job[CHANNELS], samples * outputs
     patch = job[SIZES + 4] * job[SIZES + 5] * job[SIZES + 12]
-    position = _carray(_pointer(job[POSITION]), (samples, outputs), np.int32)
-    total = _carray(_pointer(job[TOTAL]), (samples, outputs), np.float32)
+    position = _carray(pointer(job[POSITION]), (samples, outputs), np.int32)
+    total = _carray(pointer(job[TOTAL]), (samples, outputs), np.float32)
     if loop == PEAKS_PLANES or loop == PEAKS_PIXELS:
-        values = _carray(_pointer(job[DY]), (maps * job[MAP],), np.float32)
-        bits = _carray(_pointer(job[DY]), (maps * job[MAP],), np.int32)
+        values = _carray(pointer(job[DY]), (maps * job[MAP],), np.float32)
+        bits = _carray(pointer(job[DY]), (maps * job[MAP],), np.int32)
         if loop == PEAKS_PLANES:
             peaks_planes(values, bits, position.reshape(maps), total.reshape(maps), job[MAP], first, last)
         else:
             peaks_pixels(values, bits, position.reshape(maps), total.reshape(maps), job[MAP], outputs, first, last)
         return
-    x = _carray(_pointer(job[X]), (samples, image), np.float32)
-    sums = _carray(_pointer(job[SUMS]), (job[PARTS], outputs, patch), np.float32)
+    x = _carray(pointer(job[X]), (samples, image), np.float32)
+    sums = _carray(pointer(job[SUMS]), (job[PARTS], outputs, patch), np.float32)
     scale = np.float32(job.view(np.float64)[SCALE])
     s = job[SIZES : SIZES + 14]
     sizes = (s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7], s[8], s[9], s[10], s[11], s[12], s[13])
     if loop == TO_PIXELS:
-        pixels = _carray(_pointer(job[PIXELS]), (samples, image), np.float32)
+        pixels = _carray(pointer(job[PIXELS]), (samples, image), np.float32)
         to_pixels(x, pixels, job[CHANNELS], first, last)
     elif loop == ADD:
-        pixels = _carray(_pointer(job[PIXELS]), (samples, image), np.float32)
+        pixels = _carray(pointer(job[PIXELS]), (samples, image), np.float32)
         add_patches(pixels, 0, position, total, scale, sizes, (0, samples), job[CHUNK], True, sums[0], first, last)
     elif loop == ADD_IN_PLACE:
         add_patches_in_place(x, position, total, scale, sizes, sums[0], first, last)
     elif loop == ADD_BY_PARTS:
-        buffers = _carray(_pointer(job[PIXELS]), (job[PARTS], job[CHUNK], image), np.float32)
+        buffers = _carray(pointer(job[PIXELS]), (job[PARTS], job[CHUNK], image), np.float32)
         add_patches_by_parts(x, position, total, scale, sizes, buffers, job[CHUNK], sums, first, last)
     else:
-        dw = _carray(_pointer(job[DW]), (outputs, patch), np.float32)
+        dw = _carray(pointer(job[DW]), (outputs, patch), np.float32)
         finish(sums, dw, job[ROWS], job[TURN] != 0, first, last)

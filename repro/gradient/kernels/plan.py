@@ -11,7 +11,7 @@ from torch import Tensor
 from repro.gradient.geometry import Geometry
 from repro.gradient.kernels import job as slots
 from repro.gradient.kernels.scratch import scratch
-from repro.gradient.kernels.threads import run
+from repro.gradient.kernels.threads import starter
 
 _CHUNK_BYTES = 512 << 10  # of x, next to the accumulators in a core's second-level cache
 _CHUNK = 8, 64  # samples: fewer are not worth a pass over the accumulators, more do not fit a set of bits
@@ -45,10 +45,7 @@ class Plan:
         phases = [peaks, *add, *([] if ready else [(slots.FINISH, outputs)])]
 
         self.job = np.zeros(slots.SLOTS, np.int64)
-        self._address = self.job.__array_interface__["data"][0]
         self._position, self._total = np.empty(maps, np.int32), np.empty(maps, np.float32)
-        self._elements = dy.numel() + maps * area * depth
-        self._in_place = way == "pixels"
         self._pixels = {"parts": parts * chunk * image, "transposed": samples * image}.get(way, 0)
         self._sums = 0 if ready else parts * weight.numel()
 
@@ -62,16 +59,14 @@ class Plan:
             (slots.PHASES, [number for phase in phases for number in phase]),
         ):
             self.job[first : first + len(numbers)] = numbers
+        self._start = starter(self.job, dy.numel() + maps * area * depth)
 
     def run(self, x: Tensor, dy: Tensor, weight: Tensor) -> Tensor:
         """The filter gradient, as weight, of tensors like those that the plan was made for."""
         dw = torch.empty_like(weight)
-        job = self.job
         pixels = scratch("pixels", self._pixels) if self._pixels else x
         sums = scratch("sums", self._sums) if self._sums else dw
-        job[slots.X], job[slots.DY], job[slots.DW] = x.data_ptr(), dy.data_ptr(), dw.data_ptr()
-        job[slots.PIXELS], job[slots.SUMS] = pixels.data_ptr(), sums.data_ptr()
-        run(job, self._address, self._elements)
+        self._start(x.data_ptr(), dy.data_ptr(), dw.data_ptr(), pixels.data_ptr(), sums.data_ptr())
         return dw
 
 

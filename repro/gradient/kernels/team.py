@@ -19,7 +19,9 @@ import numpy as np
 import torch
 
 from repro.gradient.kernels.compiled import callback
-from repro.gradient.kernels.job import COUNT, PHASES, SLOTS, run_phase
+from repro.gradient.kernels.job import (
+    COUNT, DW, DY, ENTRY, PHASES, PIXELS, SLOTS, SUMS, THREADS, X, pointer, run_phase,
+)
 
 _numba: Any = importlib.import_module("numba")  # its types do not describe what compiled code may call
 _types, _carray = _numba.types, _numba.carray
@@ -36,17 +38,18 @@ def _library() -> Any:
 
 
 _openmp = _library()
-_parallel = _openmp.GOMP_parallel
-_parallel.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
-_parallel.restype = None
-for _name in ("omp_get_thread_num", "omp_get_num_threads", "GOMP_barrier"):
+for _name in ("GOMP_parallel", "GOMP_barrier", "omp_get_max_threads", "omp_get_num_threads", "omp_get_thread_num"):
     _add_symbol(f"repro_{_name}", ctypes.cast(getattr(_openmp, _name), ctypes.c_void_p).value)
-_number = _types.ExternalFunction("repro_omp_get_thread_num", _types.int32())
-_members = _types.ExternalFunction("repro_omp_get_num_threads", _types.int32())
+_parallel = _types.ExternalFunction(
+    "repro_GOMP_parallel", _types.void(_types.voidptr, _types.voidptr, _types.uint32, _types.uint32)
+)
 _barrier = _types.ExternalFunction("repro_GOMP_barrier", _types.void())
+_most = _types.ExternalFunction("repro_omp_get_max_threads", _types.int32())
+_members = _types.ExternalFunction("repro_omp_get_num_threads", _types.int32())
+_number = _types.ExternalFunction("repro_omp_get_thread_num", _types.int32())
 
 
-@callback
+@callback("void(CPointer(int64))")
 def _every_phase(address):  # type: ignore[no-untyped-def]
     """What each thread of the team does: its even piece of every phase, all together from one to the next."""
     job = _carray(address, (SLOTS,), np.int64)
@@ -58,9 +61,14 @@ def _every_phase(address):  # type: ignore[no-untyped-def]
         run_phase(job, phase, count * number // members, count * (number + 1) // members)
 
 
-_entry = _every_phase.address
+@callback("void(int64, int64, int64, int64, int64, int64)")
+def _start(address, x, dy, dw, pixels, sums):  # type: ignore[no-untyped-def]
+    """Fill in where the tensors lie, and let the team work. All in native code: see plan.py."""
+    job = _carray(pointer(address), (SLOTS,), np.int64)
+    job[X], job[DY], job[DW], job[PIXELS], job[SUMS] = x, dy, dw, pixels, sums
+    threads = min(np.int64(_most()), job[THREADS])
+    _parallel(pointer(job[ENTRY]), pointer(address), np.uint32(threads), np.uint32(0))
 
 
-def run(address: int, threads: int) -> None:
-    """Run the job that lies at `address` on `threads` threads of torch's team."""
-    _parallel(_entry, address, threads, 0)
+start = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 6)(_start.address)
+entry: int = _every_phase.address
