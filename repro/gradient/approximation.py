@@ -84,18 +84,26 @@ class Approximation:
         self._replace = replace
         self._estimators: dict[str, Estimator] = {}
         self._faster: dict[int, bool] = {}
-        self._batch, self._micro = 0, 0
         self._uses: Counter[str] = Counter()
         self._fallbacks: Counter[tuple[str, str]] = Counter()
         self._modules: list[nn.Conv2d] = []
+        self._asked: dict[int, str] = {}  # of the current batch: number -> estimator
         for name, module in named_convolutions(layers):
             site = _Site(name, schedule.numbers[name], geometry_of(module))
             module.forward = MethodType(self._replacement(site), module)  # type: ignore[method-assign]
             self._modules.append(module)
+            self._asked[site.number] = "full"
+        self.set_batch(0)
 
     def set_batch(self, batch: int, micro: int = 0) -> None:
-        """Say which batch (over all epochs, from 0) and micro-batch the next forward belongs to."""
+        """Say which batch (over all epochs, from 0) and micro-batch the next forward belongs to.
+
+        What the schedule asks of each convolution is looked up here for all of them: between two convolutions, with
+        cold caches, the same look takes ten times as long.
+        """
         self._batch, self._micro = batch, micro
+        for number in self._asked:
+            self._asked[number] = self.schedule.estimator(number, batch)
 
     def detach(self) -> None:
         """Give the convolutions their own forward back."""
@@ -127,25 +135,27 @@ class Approximation:
         return forward
 
     def _convolve(self, site: _Site, module: nn.Conv2d, x: Tensor) -> Tensor:
-        if torch.is_grad_enabled() and module.weight.requires_grad:
-            estimator = self._decide(site, module, x)
+        weight = module.weight  # a module looks its parameters up slowly: once
+        if torch.is_grad_enabled() and weight.requires_grad:
+            estimator = self._decide(site, weight, x)
             if estimator is not None:
                 assert isinstance(site.geometry, Geometry)
-                own = derive(self.seed, "gradient", site.number, self._batch, self._micro)
-                return convolution(x, module.weight, module.bias, site.geometry, estimator, own)
+                place = "gradient", site.number, self._batch, self._micro
+                own = derive(self.seed, *place) if estimator.draws else 0
+                return convolution(x, weight, module.bias, site.geometry, estimator, own)
         y: Tensor = type(module).forward(module, x)
         return y
 
-    def _decide(self, site: _Site, module: nn.Conv2d, x: Tensor) -> Estimator | None:
+    def _decide(self, site: _Site, weight: Tensor, x: Tensor) -> Estimator | None:
         """The estimator of this convolution on this batch; None for the library's own. Counts either."""
-        name = self.schedule.estimator(site.number, self._batch)
+        name = self._asked[site.number]
         if name != "full":
-            reason = _unsupported(site, module, x)
+            reason = _unsupported(site, weight, x)
             if reason is not None:
                 self._fallbacks[site.name, reason] += 1
                 name = "full"
         estimator = None if name == "full" else self._estimator(name)
-        if estimator is not None and self.schedule.measured and not self._measured(site, module, x, name):
+        if estimator is not None and self.schedule.measured and not self._measured(site, weight, x, name):
             estimator, name = None, "full"
         self._uses[name] += 1
         return estimator
@@ -160,23 +170,23 @@ class Approximation:
         s = self._settings
         return build_estimator(name, scale=s.scale, kernel=s.kernel, samples=s.samples)
 
-    def _measured(self, site: _Site, module: nn.Conv2d, x: Tensor, name: str) -> bool:
+    def _measured(self, site: _Site, weight: Tensor, x: Tensor, name: str) -> bool:
         if site.number not in self._faster:
             assert isinstance(site.geometry, Geometry)
-            shape = ConvShape.of(x, module.weight, site.geometry)
+            shape = ConvShape.of(x, weight, site.geometry)
             fresh = self._build(name)  # the measurement's calls are not counted among the run's
             self._faster[site.number] = self._timings.faster(shape, x.detach(), fresh)
         return self._faster[site.number]
 
 
-def _unsupported(site: _Site, module: nn.Conv2d, x: Tensor) -> str | None:
+def _unsupported(site: _Site, weight: Tensor, x: Tensor) -> str | None:
     """Why this call must use the library's gradient, or None."""
     if isinstance(site.geometry, str):
         return site.geometry
     if x.dim() != 4:
         return f"input of {x.dim()} dimensions"
-    if x.dtype not in _TYPES or module.weight.dtype != x.dtype:
-        return f"input {x.dtype} with weight {module.weight.dtype}".replace("torch.", "")
+    if x.dtype not in _TYPES or weight.dtype != x.dtype:
+        return f"input {x.dtype} with weight {weight.dtype}".replace("torch.", "")
     if torch.is_autocast_enabled(x.device.type):
         return "autocast"
     return None

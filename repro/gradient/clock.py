@@ -33,7 +33,7 @@ class Clocked:
     """An estimator under a clock; its results are those of the estimator."""
 
     def __init__(self, estimator: Estimator, clock: Clock) -> None:
-        self.name, self.needs_input = estimator.name, estimator.needs_input
+        self.name, self.needs_input, self.draws = estimator.name, estimator.needs_input, estimator.draws
         self._estimator, self._clock = estimator, clock
 
     def __call__(self, x: Tensor | None, dy: Tensor, weight: Tensor, geometry: Geometry, seed: int) -> Tensor:

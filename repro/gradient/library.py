@@ -10,8 +10,8 @@ from repro.gradient.geometry import Geometry
 
 def forward(x: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:
     """Convolution of x [N, Cin, H, W] with weight [Cout, Cin/groups, Kh, Kw]."""
-    y: Tensor = torch.ops.aten.convolution.default(
-        x, weight, bias, geometry.stride, geometry.padding, geometry.dilation, False, (0, 0), geometry.groups
+    y: Tensor = torch.conv2d(
+        x, weight, bias, geometry.stride, geometry.padding, geometry.dilation, geometry.groups
     )
     return y
 

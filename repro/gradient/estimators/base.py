@@ -20,6 +20,10 @@ class Estimator(Protocol):
     def needs_input(self) -> bool:
         """Whether X must be kept for the backward pass."""
 
+    @property
+    def draws(self) -> bool:
+        """Whether it is random: only then is its seed worked out."""
+
     def __call__(self, x: Tensor | None, dy: Tensor, weight: Tensor, geometry: Geometry, seed: int) -> Tensor:
         """Estimate, as weight [Cout, Cin/groups, Kh, Kw], from x [N, Cin, H, W] and dy [N, Cout, Ho, Wo].
 

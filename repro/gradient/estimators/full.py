@@ -13,6 +13,7 @@ class Full:
 
     name = "full"
     needs_input = True
+    draws = False
 
     def __call__(self, x: Tensor | None, dy: Tensor, weight: Tensor, geometry: Geometry, seed: int) -> Tensor:
         """See Estimator."""

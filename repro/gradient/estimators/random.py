@@ -15,6 +15,7 @@ class Random:
 
     name = "random"
     needs_input = False
+    draws = True
 
     def __call__(self, x: Tensor | None, dy: Tensor, weight: Tensor, geometry: Geometry, seed: int) -> Tensor:
         """See Estimator."""

@@ -17,6 +17,7 @@ class Sampled:
 
     name = "sampled"
     needs_input = True
+    draws = True
 
     def __init__(self, samples: int = 4) -> None:
         self.samples = samples

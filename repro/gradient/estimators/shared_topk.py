@@ -14,6 +14,7 @@ class SharedTopK:
 
     name = "shared-topk"
     needs_input = True
+    draws = False
 
     def __init__(self, samples: int = 4) -> None:
         self.samples = samples

@@ -21,6 +21,7 @@ class Top1:
 
     name = "top1"
     needs_input = True
+    draws = False
 
     def __init__(self, scale: float = 1.0, kernel: str = "auto") -> None:
         self.scale, self.kernel = scale, kernel

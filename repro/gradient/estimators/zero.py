@@ -13,6 +13,7 @@ class Zero:
 
     name = "zero"
     needs_input = False
+    draws = False
 
     def __call__(self, x: Tensor | None, dy: Tensor, weight: Tensor, geometry: Geometry, seed: int) -> Tensor:
         """See Estimator."""
