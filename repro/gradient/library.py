@@ -10,9 +10,7 @@ from repro.gradient.geometry import Geometry
 
 def forward(x: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:
     """Convolution of x [N, Cin, H, W] with weight [Cout, Cin/groups, Kh, Kw]."""
-    y: Tensor = torch.conv2d(
-        x, weight, bias, geometry.stride, geometry.padding, geometry.dilation, geometry.groups
-    )
+    y: Tensor = torch.conv2d(x, weight, bias, geometry.stride, geometry.padding, geometry.dilation, geometry.groups)
     return y
 
 

@@ -51,6 +51,6 @@ def _converted(geometry: Geometry, scale: float, x: Tensor, dy: Tensor, weight: 
     """By way of float32 tensors in order, for those that are not."""
     from repro.gradient.kernels.plan import in_order
 
-    as_float = (t.detach().float() for t in (x, dy, weight))
-    found = top1(*(t if in_order(t) else t.contiguous() for t in as_float), geometry, scale)
-    return torch.empty_like(weight).copy_(found)
+    x, dy, like = (t.detach().float() for t in (x, dy, weight))
+    x, dy, like = (t if in_order(t) else t.contiguous() for t in (x, dy, like))
+    return torch.empty_like(weight).copy_(top1(x, dy, like, geometry, scale))

@@ -50,7 +50,7 @@ def run_phase(job, phase, first, last):  # type: ignore[no-untyped-def]
     patch = job[SIZES + 4] * job[SIZES + 5] * job[SIZES + 12]
     position = _carray(pointer(job[POSITION]), (samples, outputs), np.int32)
     total = _carray(pointer(job[TOTAL]), (samples, outputs), np.float32)
-    if loop == PEAKS_PLANES or loop == PEAKS_PIXELS:
+    if loop in (PEAKS_PLANES, PEAKS_PIXELS):
         values = _carray(pointer(job[DY]), (maps * job[MAP],), np.float32)
         bits = _carray(pointer(job[DY]), (maps * job[MAP],), np.int32)
         if loop == PEAKS_PLANES:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from repro.gradient.kernels.compiled import compiled
-from repro.gradient.kernels.vectors import RUN, add_times, keep, lowest, take, within
+from repro.gradient.kernels.vectors import LANES, RUN, add_times, keep, lowest, prefetch, take, turn, within
 
 unsigned = np.uint64
 _ONE = np.uint64(1)
+_AHEAD = 64  # floats of a plane, 4 cache lines
 _BITS = 64  # samples of a chunk, at most
 
 
@@ -49,7 +50,8 @@ def add_patches(x, base, position, total, scale, sizes, samples, chunk, fresh, s
                 used |= unsigned(factors[i] != 0) << i
             _inside(tops, count, dh, height, used, rows)
             _inside(lefts, count, dw, width, used, columns)
-            _add_taps(flat, o // share * depth, down, right, corners, factors, rows, columns, out, o * kh * kw * depth, depth)
+            moves = o // share * depth, down, right
+            _add_taps(flat, moves, corners, factors, rows, columns, out, o * kh * kw * depth, depth)
 
 
 @compiled
@@ -63,10 +65,13 @@ def _inside(edges, count, dilation, size, used, found):  # type: ignore[no-untyp
 
 
 @compiled
-def _add_taps(x, channel, down, right, corners, factors, rows, columns, sums, to, depth):  # type: ignore[no-untyped-def]
-    """For each tap, at `to` + its place: sums[.. + depth] += sum over the samples i that are in the tap's row and column
-    of factors[i] * x[corners[i] + channel + its shift ..]."""
+def _add_taps(x, moves, corners, factors, rows, columns, sums, to, depth):  # type: ignore[no-untyped-def]
+    """sums[to + tap * depth ..] += sum over the samples i with the tap inside of factors[i] * x[corners[i] + shift ..].
+
+    `depth` values for each tap, whose shift is moves[0] + its row * moves[1] + its column * moves[2].
+    """
     kh, kw = rows.size, columns.size
+    channel, down, right = moves
     for tap in range(kh * kw):
         ky, kx = unsigned(tap // kw), unsigned(tap % kw)
         inside = rows[ky] & columns[kx]
@@ -119,28 +124,32 @@ def _add_taps(x, channel, down, right, corners, factors, rows, columns, sums, to
 @compiled
 def to_pixels(planes, pixels, channels, first, last):  # type: ignore[no-untyped-def]
     """Transpose samples first..last from planes [.., Cin, H*W] to pixels [.., H*W, Cin], both as [.., Cin*H*W]."""
-    depth, area = unsigned(channels), unsigned(planes.shape[1] // channels)
-    whole = area - area % unsigned(4)
+    image = planes.shape[1]
+    area = image // channels
+    source, target = planes.reshape(planes.size), pixels.reshape(pixels.size)
+    squares, even = channels - channels % LANES, area - area % LANES
     for n in range(first, last):
-        source, target = planes[n], pixels[n]
-        for quarter in range(whole // unsigned(4)):  # four pixels of all channels at a time: four runs are written
-            p = unsigned(quarter) * unsigned(4)
-            for c in range(depth):
-                here, there = unsigned(c) * area + p, p * depth + unsigned(c)
-                a, b = source[here], source[here + unsigned(1)]
-                d, e = source[here + unsigned(2)], source[here + unsigned(3)]
-                target[there], target[there + depth] = a, b
-                target[there + unsigned(2) * depth], target[there + unsigned(3) * depth] = d, e
-        for rest in range(whole, area):
-            for c in range(depth):
-                target[unsigned(rest) * depth + unsigned(c)] = source[unsigned(c) * area + unsigned(rest)]
+        start = n * image
+        for p in range(0, even, 2 * LANES):  # two squares side by side are a cache line of each plane
+            for c in range(0, squares, LANES):
+                here, there = unsigned(start + c * area + p), unsigned(start + p * channels + c)
+                for k in range(LANES):
+                    prefetch(source, start + (c + k) * area + p + _AHEAD)
+                turn(target, there, unsigned(channels), source, here, unsigned(area))
+                if p + LANES < even:
+                    down = unsigned(LANES * channels)
+                    turn(target, there + down, unsigned(channels), source, here + unsigned(LANES), unsigned(area))
+        for c in range(channels):
+            for p in range(even if c < squares else 0, area):
+                target[unsigned(start + p * channels + c)] = source[unsigned(start + c * area + p)]
 
 
 @compiled
 def add_patches_by_parts(planes, position, total, scale, sizes, buffers, chunk, accumulators, first, last):  # type: ignore[no-untyped-def]
     """Contiguous x: parts first..last of the samples, `chunk` at a time transposed into a buffer that stays in cache.
 
-    planes [N, Cin*H*W]; buffers [parts, chunk, H*W*Cin]; accumulators [parts, Cout, Kh*Kw*Cin/groups].
+    planes [N, Cin*H*W]; buffers [parts, chunk, H*W*Cin]; accumulators [parts, Cout, Kh*Kw*Cin/groups]. One call needs
+    one buffer, the same for all of its parts: it is still in cache.
     """
     samples, parts = planes.shape[0], buffers.shape[0]
     for part in range(first, last):
@@ -148,9 +157,9 @@ def add_patches_by_parts(planes, position, total, scale, sizes, buffers, chunk, 
         end = samples * (part + 1) // parts
         for n in range(samples * part // parts, end, chunk):
             some = (n, min(end, n + chunk))
-            to_pixels(planes[n : some[1]], buffers[part], sizes[2], 0, some[1] - n)
+            to_pixels(planes[n : some[1]], buffers[first], sizes[2], 0, some[1] - n)
             add_patches(
-                buffers[part], n, position, total, scale, sizes, some, chunk, False, accumulators[part],
+                buffers[first], n, position, total, scale, sizes, some, chunk, False, accumulators[part],
                 0, position.shape[1],
             )  # fmt: skip
 
@@ -195,8 +204,8 @@ def add_patches_in_place(planes, position, total, scale, sizes, accumulator, fir
 
 
 @compiled
-def finish(accumulators, out, rows, turn, first, last):  # type: ignore[no-untyped-def]
-    """out[o] = sum of the parts, for o in first..last; where `turn`, each out[o] is transposed from [rows, ..]."""
+def finish(accumulators, out, rows, turned, first, last):  # type: ignore[no-untyped-def]
+    """out[o] = sum of the parts, for o in first..last; where `turned`, each out[o] is transposed from [rows, ..]."""
     parts, size = accumulators.shape[0], accumulators.shape[2]
     for o in range(first, last):
         target = accumulators[0, o]
@@ -204,7 +213,7 @@ def finish(accumulators, out, rows, turn, first, last):  # type: ignore[no-untyp
             source = accumulators[part, o]
             for j in range(size):
                 target[j] += source[j]
-        if turn:
+        if turned:
             columns = size // rows
             for column in range(columns):
                 for row in range(rows):

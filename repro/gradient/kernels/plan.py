@@ -14,9 +14,8 @@ from repro.gradient.kernels.scratch import scratch
 from repro.gradient.kernels.threads import starter
 
 _CHUNK_BYTES = 512 << 10  # of x, next to the accumulators in a core's second-level cache
-_CHUNK = 8, 64  # samples: fewer are not worth a pass over the accumulators, more do not fit a set of bits
+_LEAST, _MOST = 8, 64  # samples: fewer are not worth a pass over the accumulators, more do not fit a set of bits
 _PARTS = 8  # of the samples; fixed, so that the order of the sum is
-_WIDE = 256  # pixels: above, a transposed copy of all of x would cost more than the rest
 
 
 class Plan:
@@ -32,7 +31,7 @@ class Plan:
         turn = by_pixel(weight) == (way == "in place")  # the sums lie in the other order than the weight's memory
         ready = parts == 1 and not turn
 
-        chunk = _chunk(image if way == "parts" else min(image, outputs * area * channels), _CHUNK[0] if way != "parts" else 1)
+        chunk = _chunk(image, 1) if way == "parts" else _chunk(min(image, outputs * area * channels), _LEAST)
 
         maps = samples * outputs
         peaks = (slots.PEAKS_PIXELS, samples) if by_pixel(dy) else (slots.PEAKS_PLANES, maps)
@@ -77,14 +76,14 @@ def _way(x: Tensor, outputs: int, depth: int, area: int) -> Literal["in place", 
     pixels = x.shape[2] * x.shape[3]
     if outputs * area < pixels // 2 or depth == 1:
         return "in place"
-    if pixels > _WIDE and outputs * depth * area * 4 <= _CHUNK_BYTES:
+    if outputs * depth * area * 4 <= _CHUNK_BYTES:
         return "parts"
     return "transposed"
 
 
 def _chunk(floats: int, least: int) -> int:
     """Samples that stay in cache together, when each uses so many floats of x."""
-    return min(max(_CHUNK_BYTES // (4 * floats), least), _CHUNK[1])
+    return min(max(_CHUNK_BYTES // (4 * floats), least), _MOST)
 
 
 def in_order(tensor: Tensor) -> bool:

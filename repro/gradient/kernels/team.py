@@ -20,7 +20,18 @@ import torch
 
 from repro.gradient.kernels.compiled import callback
 from repro.gradient.kernels.job import (
-    COUNT, DW, DY, ENTRY, PHASES, PIXELS, SLOTS, SUMS, THREADS, X, pointer, run_phase,
+    COUNT,
+    DW,
+    DY,
+    ENTRY,
+    PHASES,
+    PIXELS,
+    SLOTS,
+    SUMS,
+    THREADS,
+    X,
+    pointer,
+    run_phase,
 )
 
 _numba: Any = importlib.import_module("numba")  # its types do not describe what compiled code may call

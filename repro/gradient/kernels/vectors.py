@@ -10,9 +10,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from llvmlite import ir
-
-_extending: Any = importlib.import_module("numba.extending")  # Numba's types do not describe these modules
+ir: Any = importlib.import_module("llvmlite.ir")  # neither it nor these of Numba's modules have types
+_extending: Any = importlib.import_module("numba.extending")
 _types: Any = importlib.import_module("numba").types
 _arrays: Any = importlib.import_module("numba.np.arrayobj")
 
@@ -28,7 +27,7 @@ _NEVER = ir.Constant(_INTS, [0x7FFFFFFF] * LANES)
 class _Vector(_types.Type):  # type: ignore[misc]
     """Numbers side by side in a register, as a type that compiled loops know."""
 
-    def __init__(self, code: ir.VectorType) -> None:
+    def __init__(self, code: Any) -> None:
         self.code = code
         super().__init__(name=str(code))
 
@@ -41,8 +40,6 @@ class _Model(_extending.models.PrimitiveModel):  # type: ignore[misc]
 
 _ints, _floats, _run = _Vector(_INTS), _Vector(_FLOATS), _Vector(_RUN)
 _peak = _types.Tuple((_ints, _ints, _floats))
-
-
 
 
 @_extending.intrinsic  # type: ignore[untyped-decorator]
@@ -132,7 +129,8 @@ def take(_context: Any, values: Any, index: Any) -> Any:
     """(values float32, index) -> the sixteen from values[index] on."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _load(context, builder, signature.args[0], *arguments, _RUN)
+        values, index = arguments
+        return _load(context, builder, signature.args[0], values, index, _RUN)
 
     return _run(values, _types.uint64), emit
 
@@ -142,8 +140,8 @@ def keep(_context: Any, values: Any, index: Any, run: Any) -> Any:
     """(values float32, index, sixteen): write them to values[index : index + 16]."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _address(context, builder, signature.args[0], *arguments[:2], _RUN)
-        builder.store(arguments[2], place, align=4)
+        values, index, run = arguments
+        builder.store(run, _address(context, builder, signature.args[0], values, index, _RUN), align=4)
         return context.get_dummy_value()
 
     return _types.void(values, _types.uint64, _run), emit
@@ -188,11 +186,45 @@ def lowest(_context: Any, bits: Any) -> Any:
 
 
 @_extending.intrinsic  # type: ignore[untyped-decorator]
+def turn(_context: Any, target: Any, there: Any, apart: Any, source: Any, here: Any, distance: Any) -> Any:
+    """Transpose eight rows of eight: (target, there, apart, source, here, distance), all float32 and uint64.
+
+    Row k is read from source[here + k * distance], column k written to target[there + k * apart].
+    """
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        target, there, apart, source, here, distance = arguments
+
+        def places(kind: int, array: Any, start: Any, step: Any) -> list[Any]:
+            found = []
+            for _ in range(LANES):
+                found.append(_address(context, builder, signature.args[kind], array, start, _FLOATS))
+                start = builder.add(start, step)
+            return found
+
+        rows = [builder.load(place, align=4) for place in places(3, source, here, distance)]
+        for step in (4, 2, 1):  # exchange the blocks beside the diagonal, of half the size each time
+            first = ir.Constant(_INTS, [lane if not lane & step else LANES + lane - step for lane in range(LANES)])
+            second = ir.Constant(_INTS, [lane + step if not lane & step else LANES + lane for lane in range(LANES)])
+            for k in (k for k in range(LANES) if not k & step):
+                one, other = rows[k], rows[k + step]
+                rows[k] = builder.shuffle_vector(one, other, first)
+                rows[k + step] = builder.shuffle_vector(one, other, second)
+        for row, place in zip(rows, places(0, target, there, apart), strict=True):
+            builder.store(row, place, align=4)
+        return context.get_dummy_value()
+
+    number = _types.uint64
+    return _types.void(target, number, number, source, number, number), emit
+
+
+@_extending.intrinsic  # type: ignore[untyped-decorator]
 def prefetch(_context: Any, values: Any, index: Any) -> Any:
     """(values, index): ask for the cache line of values[index], which may lie outside: a hint, not a read."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _address(context, builder, signature.args[0], *arguments, ir.IntType(8))
+        values, index = arguments
+        place = _address(context, builder, signature.args[0], values, index, ir.IntType(8))
         kind = ir.FunctionType(ir.VoidType(), [place.type, _INT, _INT, _INT])
         hint = builder.module.declare_intrinsic("llvm.prefetch", [place.type], kind)
         builder.call(hint, [place, *(ir.Constant(_INT, n) for n in (0, 3, 1))])  # to read, into every cache, data
@@ -201,16 +233,16 @@ def prefetch(_context: Any, values: Any, index: Any) -> Any:
     return _types.void(values, _types.int64), emit
 
 
-def _address(context: Any, builder: Any, kind: Any, array: Any, index: Any, content: ir.Type) -> Any:
+def _address(context: Any, builder: Any, kind: Any, array: Any, index: Any, content: Any) -> Any:
     data = _arrays.make_array(kind)(context, builder, array).data
     return builder.bitcast(builder.gep(data, [index]), content.as_pointer())
 
 
-def _load(context: Any, builder: Any, kind: Any, array: Any, index: Any, content: ir.Type) -> Any:
+def _load(context: Any, builder: Any, kind: Any, array: Any, index: Any, content: Any) -> Any:
     return builder.load(_address(context, builder, kind, array, index, content), align=4)
 
 
-def _spread(builder: Any, number: Any, content: ir.VectorType) -> Any:
+def _spread(builder: Any, number: Any, content: Any) -> Any:
     one = builder.insert_element(ir.Constant(content, ir.Undefined), number, ir.Constant(_INT, 0))
     zeros = ir.Constant(ir.VectorType(_INT, content.count), [0] * content.count)
     return builder.shuffle_vector(one, ir.Constant(content, ir.Undefined), zeros)
