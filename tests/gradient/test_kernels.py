@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 
 from repro.errors import MissingError, UserError
 from repro.gradient import kernels
+from repro.gradient.estimators.top1 import Top1
 from repro.gradient.geometry import ConvShape, Geometry
 from repro.gradient.kernels import cpu, library_ops, reference, threads
 from repro.gradient.library import filter_gradient
@@ -50,7 +53,8 @@ def cases(draw: Any) -> Case:
     g = Geometry(draw(pair), draw(small), draw(st.tuples(st.integers(0, 3), st.integers(0, 3))), draw(small), groups)
     least = [max(1, d * (k - 1) + 1 - 2 * p) for k, p, d in zip(g.kernel, g.padding, g.dilation, strict=True)]
     height, width = (low + draw(st.integers(0, 20)) for low in least)
-    channels, outputs = groups * draw(st.integers(1, 5)), groups * draw(st.integers(1, 20))
+    depth = draw(st.integers(1, 5) | st.sampled_from([16, 31, 32, 48, 64, 71, 115]))  # what a register holds, and beside it
+    channels, outputs = groups * depth, groups * draw(st.integers(1, 20))
     return Case(draw(st.integers(1, 11)), channels, height, width, outputs, g)
 
 
@@ -105,8 +109,9 @@ def test_the_value_is_replaced_by_the_sum() -> None:
 
 @pytest.mark.parametrize("layout", FORMATS)
 @pytest.mark.parametrize("size", [2, 5, 24])
-def test_ties_zero_channels_and_nan(layout: str, size: int) -> None:
-    case = Case(3, 4, size, size, 5, Geometry((3, 3), padding=(1, 1)))
+@pytest.mark.parametrize("outputs", [5, 8, 20, 43])
+def test_ties_zero_channels_and_nan(layout: str, size: int, outputs: int) -> None:
+    case = Case(3, 4, size, size, outputs, Geometry((3, 3), padding=(1, 1)))
     x, dy, weight = case.tensors(layout=layout)
     dy.copy_(torch.where(dy > 0, 1.0, -1.0))  # a tie everywhere: the first pixel counts
     first = torch.zeros_like(dy)
@@ -154,6 +159,42 @@ def test_same_bits_for_any_number_of_threads(name: str, layout: str, pool: str, 
     finally:
         torch.set_num_threads(before)
     assert all(torch.equal(found[0], other) for other in found[1:])
+
+
+@pytest.mark.parametrize("layout", FORMATS)
+def test_two_threads_may_use_one_estimator(layout: str) -> None:
+    """What is prepared for a shape has memory that a call writes to: each thread has its own."""
+    case, estimator = CASES["many samples"], Top1()
+    x, dy, weight = case.tensors(layout=layout)
+    pairs = [(x * factor, dy * factor) for factor in range(1, 9)]
+    expected = [reference.top1(*pair, weight, case.geometry) for pair in pairs]
+    with ThreadPoolExecutor(2) as pool:
+        for _ in range(20):
+            found = pool.map(lambda pair: estimator(*pair, weight, case.geometry, 0), pairs)
+            assert all(relative(one, other) < 1e-5 for one, other in zip(found, expected, strict=True))
+
+
+def test_what_is_prepared_fits_only_its_own_kind() -> None:
+    case, estimator = CASES["plain"], Top1()
+    for layout, weights, samples in itertools.product(FORMATS, FORMATS, (case.samples, 1, 2)):
+        x, dy, weight = case.tensors(layout=layout, weights=weights)
+        for _ in range(2):
+            found = estimator(x[:samples], dy[:samples], weight, case.geometry, 0)
+            assert relative(found, reference.top1(x[:samples], dy[:samples], weight, case.geometry)) < 1e-5
+
+
+def test_cached_code_is_that_of_these_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numba itself looks only at the file of the function that is called, not at those of what it calls."""
+    from repro.gradient.kernels import compiled, job
+
+    before = compiled._sources()
+    assert job.run_phase.py_func.__qualname__ == f"run_phase_{before}"
+    for file in Path(compiled.__file__).parent.glob("*.py"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    monkeypatch.setattr(compiled, "__file__", str(tmp_path / "compiled.py"))
+    assert compiled._sources.__wrapped__() == before
+    (tmp_path / "patch_loops.py").write_text("changed = True", encoding="utf-8")
+    assert compiled._sources.__wrapped__() != before
 
 
 def test_torchs_team_is_found_here() -> None:
