@@ -86,14 +86,14 @@ class Approximation:
         self._faster: dict[int, bool] = {}
         self._uses: Counter[str] = Counter()
         self._fallbacks: Counter[tuple[str, str]] = Counter()
-        self._modules: list[nn.Conv2d] = []
+        self._forwards: list[tuple[nn.Conv2d, MethodType]] = []
         self._asked: dict[int, str] = {}  # of the current batch: number -> estimator
         for name, module in named_convolutions(layers):
             site = _Site(name, schedule.numbers[name], geometry_of(module))
-            module.forward = MethodType(self._replacement(site), module)  # type: ignore[method-assign]
-            self._modules.append(module)
+            self._forwards.append((module, MethodType(self._replacement(site), module)))
             self._asked[site.number] = "full"
         self.set_batch(0)
+        self.attach()
 
     def set_batch(self, batch: int, micro: int = 0) -> None:
         """Say which batch (over all epochs, from 0) and micro-batch the next forward belongs to.
@@ -105,9 +105,14 @@ class Approximation:
         for number in self._asked:
             self._asked[number] = self.schedule.estimator(number, batch)
 
+    def attach(self) -> None:
+        """Replace the convolutions' forward: done when this is made, and needed again after `detach`."""
+        for module, forward in self._forwards:
+            module.forward = forward  # type: ignore[method-assign]
+
     def detach(self) -> None:
         """Give the convolutions their own forward back."""
-        for module in self._modules:
+        for module, _ in self._forwards:
             module.__dict__.pop("forward", None)
 
     def report(self) -> dict[str, Any]:

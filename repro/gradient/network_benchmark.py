@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from repro.gradient.approximation import attach
+from repro.gradient.approximation import Approximation, attach
 from repro.gradient.clock import Clock, Clocked
 from repro.gradient.estimators import Estimator
 from repro.gradient.estimators.full import Full
@@ -29,6 +29,7 @@ from repro.recipe.schema import GradientSpec
 Series = NDArray[np.float64]  # a value a round
 
 # (estimator, schedule) -> measured beside the plain network
+_PLAIN = "full", "none"
 VARIANTS = (("zero", "s1"), ("top1", "s1"), ("random", "s1"), ("top1", "all"), ("top1", "measured"), ("zero", "all"))
 
 
@@ -64,16 +65,14 @@ def rows(
     labels = torch.arange(batch_size, device=device) % num_classes
     numbers = number_convolutions(layers)
 
-    everyone = [("full", "none"), *(("full", schedule) for _, schedule in variants), *variants]
+    everyone = [_PLAIN, *(("full", schedule) for _, schedule in variants), *variants]
     everyone = list(dict.fromkeys(everyone))
     inside: dict[tuple[str, str], list[float]] = {variant: [] for variant in everyone}
     clock = Clock()
-    living: dict[str, Estimator] = {}  # as in a run, where an estimator meets every shape for the first time only once
 
-    def step(estimator: str, schedule: str) -> None:
-        plain = schedule == "none"
+    def approximated(estimator: str, schedule: str) -> Approximation:
         # `full` on a schedule: the library's gradient wherever the schedule would approximate
-        asked = {"estimator": "full"} if plain else {"estimator": _asked(estimator), "schedule": schedule}
+        asked = {"estimator": "top1" if estimator == "full" else estimator, "schedule": schedule}
         approximation = attach(
             layers,
             GradientSpec.model_validate(asked),
@@ -82,27 +81,34 @@ def rows(
             epochs=1,
             numbers=numbers,
             timings=timings,
-            replace=lambda built: living.setdefault(estimator, _clocked(estimator, clock, built)),
+            replace=partial(_clocked, estimator, clock),
         )
-        approximation.set_batch(3)
+        approximation.detach()
+        return approximation
+
+    # made once, as in a run: what it learns about a shape it learns once
+    approximations = {variant: approximated(*variant) for variant in everyone if variant != _PLAIN}
+
+    def step(variant: tuple[str, str]) -> None:
+        approximation = approximations.get(variant)
+        if approximation is not None:
+            approximation.attach()
+            approximation.set_batch(3)
         y = x
         for _, layer in layers:
             y = layer(y)
         optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward(functional.cross_entropy(y, labels))
         optimizer.step()
-        approximation.detach()
-        inside[estimator, schedule].append(clock.take())
+        if approximation is not None:
+            approximation.detach()
+        inside[variant].append(clock.take())
 
-    actions = [partial(step, *variant) for variant in everyone]
+    actions = [partial(step, variant) for variant in everyone]
     totals = dict(zip(everyone, interleaved(actions, device, repeats), strict=True))
     whole = {variant: np.array(times) for variant, times in totals.items()}
     filters = {variant: np.array(times[-repeats:]) for variant, times in inside.items()}  # less the unmeasured rounds
     return [_row(model, layout, variant, whole, filters) for variant in everyone]
-
-
-def _asked(estimator: str) -> str:
-    return "top1" if estimator == "full" else estimator
 
 
 def _clocked(estimator: str, clock: Clock, built: Estimator) -> Estimator:
@@ -113,7 +119,7 @@ def _row(
     model: str, layout: str, variant: tuple[str, str], whole: dict[Any, Series], filters: dict[Any, Series]
 ) -> dict[str, Any]:
     estimator, schedule = variant
-    own, plain = whole[variant], whole["full", "none"]
+    own, plain = whole[variant], whole[_PLAIN]
     row: dict[str, Any] = {
         "model": model, "layout": layout, "estimator": estimator, "schedule": schedule,
         "seconds": statistics.median(own), "n": len(own),

@@ -17,6 +17,7 @@ from torch import Tensor
 from repro.gradient import library
 from repro.gradient.estimators import Estimator
 from repro.gradient.geometry import ConvShape
+from repro.gradient.kernels.version import version
 
 PAIRS = 7  # interleaved repeats of (library, estimate)
 
@@ -73,6 +74,8 @@ class Timings:
         layout = "channels_last" if _by_pixel(x) else "contiguous"
         threads = torch.get_num_threads() if x.device.type == "cpu" else 0
         kernel = getattr(estimator, "kernel", "")
+        if kernel:
+            kernel = f"{kernel}-{version()}"  # an improved kernel is measured anew
         return f"{estimator.name} {kernel} {shape.label} {layout} {x.dtype} threads={threads}".replace("torch.", "")
 
 

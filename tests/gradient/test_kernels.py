@@ -185,16 +185,19 @@ def test_what_is_prepared_fits_only_its_own_kind() -> None:
 
 def test_cached_code_is_that_of_these_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Numba itself looks only at the file of the function that is called, not at those of what it calls."""
-    from repro.gradient.kernels import compiled, job
+    from repro.gradient.kernels import job, version
 
-    before = compiled._sources()
+    before = version.version()
     assert job.run_phase.py_func.__qualname__ == f"run_phase_{before}"
-    for file in Path(compiled.__file__).parent.glob("*.py"):
+    for file in Path(version.__file__).parent.glob("*.*"):
         (tmp_path / file.name).write_bytes(file.read_bytes())
-    monkeypatch.setattr(compiled, "__file__", str(tmp_path / "compiled.py"))
-    assert compiled._sources.__wrapped__() == before
-    (tmp_path / "patch_loops.py").write_text("changed = True", encoding="utf-8")
-    assert compiled._sources.__wrapped__() != before
+    monkeypatch.setattr(version, "__file__", str(tmp_path / "version.py"))
+    assert version.version.__wrapped__() == before
+    for name in ("patch_loops.py", "peaks.cu", "scalar.cuh"):
+        text = (tmp_path / name).read_text(encoding="utf-8")
+        (tmp_path / name).write_text(f"{text} ", encoding="utf-8")
+        assert version.version.__wrapped__() != before
+        (tmp_path / name).write_text(text, encoding="utf-8")
 
 
 def test_torchs_team_is_found_here() -> None:

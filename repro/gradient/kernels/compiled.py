@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numba
+
+from repro.gradient.kernels.version import version
 
 # Sums may be re-associated (so that they vectorise) but the code, and so the order, is the same on every call.
 # NaN and infinity keep their meaning: a diverging run must show it.
@@ -43,12 +42,4 @@ def _stamp(function: Callable[..., None]) -> None:
     Numba takes cached code for fresh as long as the function's own file has not changed; what it calls may stand in
     another one, and the code then is that of an older version.
     """
-    function.__qualname__ = f"{function.__qualname__}_{_sources()}"
-
-
-@lru_cache(maxsize=1)
-def _sources() -> str:
-    digest = hashlib.sha256()
-    for file in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(file.read_bytes())
-    return digest.hexdigest()[:12]
+    function.__qualname__ = f"{function.__qualname__}_{version()}"

@@ -12,14 +12,9 @@ from typing import Any
 import numpy as np
 
 from repro.gradient.kernels.compiled import compiled
-from repro.gradient.kernels.patch_loops import (
-    add_patches,
-    add_patches_by_parts,
-    add_patches_in_place,
-    finish,
-    to_pixels,
-)
+from repro.gradient.kernels.patch_loops import add_patches
 from repro.gradient.kernels.peak_loops import peaks_pixels, peaks_planes
+from repro.gradient.kernels.plane_loops import add_patches_by_parts, add_patches_in_place, finish, to_pixels
 
 _numba: Any = importlib.import_module("numba")  # its types do not describe what compiled code may call
 _intrinsic: Any = importlib.import_module("numba.extending").intrinsic

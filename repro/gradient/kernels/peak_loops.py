@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from repro.gradient.kernels.compiled import compiled
-from repro.gradient.kernels.vectors import LANES, both, look, no_peak, prefetch, put, side_by_side
+from repro.gradient.kernels.peak_vectors import both, look, no_peak, put, side_by_side
+from repro.gradient.kernels.vectors import LANES, prefetch
 
 unsigned = np.uint64
 _NO_SIGN = np.int32(0x7FFFFFFF)
