@@ -64,6 +64,8 @@ def start(*words: str) -> subprocess.Popen[str]:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdin=subprocess.DEVNULL,
         start_new_session=True,
+        # where the tests run in the background of a shell, Ctrl-C is ignored, and would be by what they start
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
