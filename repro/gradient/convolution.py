@@ -11,6 +11,7 @@ from torch.autograd.function import once_differentiable
 from repro.gradient import library
 from repro.gradient.estimators import Estimator
 from repro.gradient.geometry import Geometry
+from repro.gradient.layout import by_pixel
 
 
 def convolution(
@@ -34,7 +35,7 @@ class _Convolution(torch.autograd.Function):
         ctx.save_for_backward(weight, *([x] if keep else []))
         ctx.geometry, ctx.estimator, ctx.seed, ctx.keep = geometry, estimator, seed, keep
         ctx.shape, ctx.dtype = x.shape, x.dtype
-        ctx.by_pixel = x.is_contiguous(memory_format=torch.channels_last) and not x.is_contiguous()
+        ctx.by_pixel = by_pixel(x)
         return library.forward(x, weight, bias, geometry)
 
     @staticmethod

@@ -18,6 +18,7 @@ from repro.gradient import library
 from repro.gradient.estimators import Estimator
 from repro.gradient.geometry import ConvShape
 from repro.gradient.kernels.version import version
+from repro.gradient.layout import by_pixel
 
 PAIRS = 7  # interleaved repeats of (library, estimate)
 
@@ -71,7 +72,7 @@ class Timings:
 
     @staticmethod
     def _name(shape: ConvShape, x: Tensor, estimator: Estimator) -> str:
-        layout = "channels_last" if _by_pixel(x) else "contiguous"
+        layout = "channels_last" if by_pixel(x) else "contiguous"
         threads = torch.get_num_threads() if x.device.type == "cpu" else 0
         kernel = getattr(estimator, "kernel", "")
         if kernel:
@@ -81,7 +82,7 @@ class Timings:
 
 def measure(shape: ConvShape, like: Tensor, estimator: Estimator, pairs: int = PAIRS) -> dict[str, float]:
     """Milliseconds of the library's filter gradient and of the estimate: medians of interleaved runs on random data."""
-    form = torch.channels_last if _by_pixel(like) else torch.contiguous_format
+    form = torch.channels_last if by_pixel(like) else torch.contiguous_format
     generator = torch.Generator(device=like.device).manual_seed(0)
     g = shape.geometry
 
@@ -159,7 +160,3 @@ def device_name(device: torch.device) -> str:
     except OSError:
         pass
     return f"{name} {os.cpu_count()} cores"
-
-
-def _by_pixel(x: Tensor) -> bool:
-    return x.is_contiguous(memory_format=torch.channels_last) and not x.is_contiguous()

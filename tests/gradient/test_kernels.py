@@ -149,7 +149,7 @@ def test_strange_strides_are_copied_not_misread() -> None:
 def test_same_bits_for_any_number_of_threads(name: str, layout: str, pool: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "WORTH", 1)
     if pool == "own":
-        monkeypatch.setattr(threads, "team_is_there", lambda: False)
+        monkeypatch.setattr(threads, "torchs_team", lambda: None)
     x, dy, weight = CASES[name].tensors(layout=layout)
     before, found = torch.get_num_threads(), []
     try:
@@ -204,7 +204,7 @@ def test_torchs_team_is_found_here() -> None:
     """Without it the kernel still works, at half the speed: see repro/gradient/kernels/team.py."""
     if not sorted((Path(torch.__file__).parent / "lib").glob("libgomp*")):
         pytest.skip("this torch has no OpenMP library of its own")
-    assert threads.team_is_there()
+    assert threads.torchs_team() is not None
 
 
 # -- the choice ---------------------------------------------------------------------------------------------------

@@ -33,9 +33,10 @@ class Top1:
         assert x is not None
         layouts = x.stride(), dy.stride(), weight.stride()
         kind = (x.shape, dy.shape, layouts, geometry, x.dtype, dy.dtype, weight.dtype, x.device, get_ident())
-        if kind not in self._prepared:
-            self._prepared[kind] = self._prepare(x, dy, weight, geometry)
-        name, run = self._prepared[kind]
+        prepared = self._prepared.get(kind)
+        if prepared is None:
+            prepared = self._prepared[kind] = self._prepare(x, dy, weight, geometry)
+        name, run = prepared
         self.used[name] = self.used.get(name, 0) + 1
         return run(x, dy, weight)
 

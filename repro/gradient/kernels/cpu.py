@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from repro.gradient.geometry import ConvShape, Geometry
+from repro.gradient.layout import in_order
 
 if TYPE_CHECKING:
     from repro.gradient.kernels import Run
@@ -31,9 +32,9 @@ def prepare(x: Tensor, dy: Tensor, weight: Tensor, geometry: Geometry, scale: fl
     """`top1` for tensors of these shapes, strides and types. What it returns is for one thread at a time."""
     if not dy.shape[0]:
         return lambda x, dy, weight: torch.zeros_like(weight)
-    from repro.gradient.kernels.plan import Plan, in_order  # imports Numba
-
     if all(t.dtype == torch.float32 and in_order(t) for t in (x, dy, weight)):
+        from repro.gradient.kernels.plan import Plan  # imports Numba
+
         return Plan(x, dy, weight, geometry, scale).run
     return partial(_converted, geometry, scale)
 
@@ -49,8 +50,6 @@ def why_not(shape: ConvShape, dtype: torch.dtype, device: torch.device) -> str |
 
 def _converted(geometry: Geometry, scale: float, x: Tensor, dy: Tensor, weight: Tensor) -> Tensor:
     """By way of float32 tensors in order, for those that are not."""
-    from repro.gradient.kernels.plan import in_order
-
     x, dy, like = (t.detach().float() for t in (x, dy, weight))
     x, dy, like = (t if in_order(t) else t.contiguous() for t in (x, dy, like))
     return torch.empty_like(weight).copy_(top1(x, dy, like, geometry, scale))

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from repro.gradient.geometry import ConvShape, Geometry
 from repro.gradient.kernels.sources import OPTIONS, source
+from repro.gradient.layout import in_order
 
 _LARGE_MAP = 4096  # pixels: above, a block of 256 threads reads one map instead of a warp
 TILE_THREADS, TILE_EACH = 128, 4  # as in patches.cu
@@ -28,7 +29,7 @@ def top1(x: Tensor, dy: Tensor, weight: Tensor, geometry: Geometry, scale: float
     import cupy
 
     x, dy = x.detach(), dy.detach().to(x.dtype)
-    if not dy.is_contiguous() and not dy.is_contiguous(memory_format=torch.channels_last):
+    if not in_order(dy):
         dy = dy.contiguous()
     dw = torch.empty_like(weight)
     samples, outputs = dy.shape[:2]

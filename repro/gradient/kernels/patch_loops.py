@@ -20,12 +20,11 @@ _BITS = 64  # samples of a chunk, at most
 
 
 @compiled
-def add_patches(x, base, position, total, scale, sizes, samples, chunk, fresh, sums, first, last):  # type: ignore[no-untyped-def]
+def add_patches(x, base, position, total, scale, sizes, samples, chunk, sums, first, last):  # type: ignore[no-untyped-def]
     """sums[o] += scale * sum over samples of total[n, o] * patch of x[n - base], for o in first..last.
 
     x [.., H*W*Cin] float32, position and total [N, Cout], sums [Cout, Kh*Kw*Cin/groups]; `samples` = (from, to);
-    `chunk` samples (at most 64) stay in cache while all output channels pass over them. Samples are added in order,
-    to what is there or, if `fresh`, to zero.
+    `chunk` samples (at most 64) stay in cache while all output channels pass over them. Samples are added in order.
     """
     height, width, channels, wide, kh, kw, sh, sw, ph, pw, dh, dw, depth, share = sizes
     flat, image, outputs = x.reshape(x.size), x.shape[1], position.shape[1]
@@ -34,15 +33,13 @@ def add_patches(x, base, position, total, scale, sizes, samples, chunk, fresh, s
     tops, lefts = np.empty(_BITS, np.int32), np.empty(_BITS, np.int32)
     rows, columns = np.empty(kh, np.uint64), np.empty(kw, np.uint64)
     down, right = dh * width * channels, dw * channels
-    if fresh:
-        sums[first:last] = 0
     for start in range(samples[0], samples[1], chunk):
         count = unsigned(min(chunk, samples[1] - start))
         for o in range(first, last):
             used = unsigned(0)
             for i in range(count):
                 at = unsigned((start + i) * outputs + o)
-                line = np.int32(np.float64(places[at]) / np.float64(wide))
+                line = np.int32(np.float64(places[at]) / np.float64(wide))  # exact, and vectorises; an integer's does not
                 top, left = line * sh - ph, (places[at] - line * wide) * sw - pw
                 tops[i], lefts[i] = top, left
                 factors[i] = scale * totals[at]

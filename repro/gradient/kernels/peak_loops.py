@@ -40,11 +40,7 @@ def peaks_planes(values, bits, position, total, pixels, first, last):  # type: i
             for p in range(in_fours, in_vectors, LANES):
                 a = look(values, unsigned(start + p), np.int32(p), a)
             magnitude, where, sum_of_map = side_by_side(both(both(a, b), both(c, d)))
-        for p in range(in_vectors, pixels):
-            own = np.int32(bits[unsigned(start + p)] & _NO_SIGN)
-            if own > magnitude:
-                magnitude, where = own, np.int32(p)
-            sum_of_map += values[unsigned(start + p)]
+        where, sum_of_map = _one_by_one(values, bits, start, 1, in_vectors, pixels, magnitude, where, sum_of_map)
         position[row], total[row] = where, sum_of_map
 
 
@@ -61,10 +57,12 @@ def peaks_pixels(values, bits, position, total, pixels, outputs, first, last):  
     second, third = (LANES if parts < 4 else part * outputs), (2 * LANES if parts == 1 else part * outputs * parts // 2)
     pixel_b, pixel_c = (0 if parts < 4 else part), (0 if parts == 1 else part * parts // 2)
     for sample in range(first, last):
-        if outputs < LANES:
-            _few_channels(values, bits, position, total, pixels, outputs, sample)
-            continue
         channel = 0
+        while channel < outputs < LANES:  # too few for a vector
+            start, to = sample * pixels * outputs + channel, sample * outputs + channel
+            nothing = np.int32(-1), np.int32(0), np.float32(0)
+            position[to], total[to] = _one_by_one(values, bits, start, outputs, 0, pixels, *nothing)
+            channel += 1
         while channel < outputs:
             channel = min(channel, outputs - width)
             start, to = sample * pixels * outputs + channel, unsigned(sample * outputs + channel)
@@ -96,14 +94,12 @@ def peaks_pixels(values, bits, position, total, pixels, outputs, first, last):  
 
 
 @compiled
-def _few_channels(values, bits, position, total, pixels, outputs, sample):  # type: ignore[no-untyped-def]
-    """One sample of a dy with too few channels for a vector."""
-    for channel in range(outputs):
-        start = sample * pixels * outputs + channel
-        magnitude, where, sum_of_map = np.int32(-1), np.int32(0), np.float32(0)
-        for p in range(pixels):
-            own = np.int32(bits[unsigned(start + p * outputs)] & _NO_SIGN)
-            if own > magnitude:
-                magnitude, where = own, np.int32(p)
-            sum_of_map += values[unsigned(start + p * outputs)]
-        position[sample * outputs + channel], total[sample * outputs + channel] = where, sum_of_map
+def _one_by_one(values, bits, start, apart, first, last, magnitude, where, sum_of_map):  # type: ignore[no-untyped-def]
+    """(pixel, sum) of a map whose pixels lie `apart`, after pixels first..last; the others gave what is passed in."""
+    for p in range(first, last):
+        at = unsigned(start + p * apart)
+        own = np.int32(bits[at] & _NO_SIGN)
+        if own > magnitude:
+            magnitude, where = own, np.int32(p)
+        sum_of_map += values[at]
+    return where, sum_of_map

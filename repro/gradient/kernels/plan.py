@@ -12,6 +12,7 @@ from repro.gradient.geometry import Geometry
 from repro.gradient.kernels import job as slots
 from repro.gradient.kernels.scratch import scratch
 from repro.gradient.kernels.threads import starter
+from repro.gradient.layout import by_pixel
 
 _CHUNK_BYTES = 512 << 10  # of x, next to the accumulators in a core's second-level cache
 _LEAST, _MOST = 8, 64  # samples: fewer are not worth a pass over the accumulators, more do not fit a set of bits
@@ -84,13 +85,3 @@ def _way(x: Tensor, outputs: int, depth: int, area: int) -> Literal["in place", 
 def _chunk(floats: int, least: int) -> int:
     """Samples that stay in cache together, when each uses so many floats of x."""
     return min(max(_CHUNK_BYTES // (4 * floats), least), _MOST)
-
-
-def in_order(tensor: Tensor) -> bool:
-    """Whether a tensor [N, C, H, W] lies in one of the two layouts, without gaps."""
-    return tensor.is_contiguous() or tensor.is_contiguous(memory_format=torch.channels_last)
-
-
-def by_pixel(tensor: Tensor) -> bool:
-    """True where the channels of a pixel lie side by side and a plane's pixels do not."""
-    return not tensor.is_contiguous() and tensor.is_contiguous(memory_format=torch.channels_last)

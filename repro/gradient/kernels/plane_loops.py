@@ -53,10 +53,8 @@ def add_patches_by_parts(planes, position, total, scale, sizes, buffers, chunk, 
         for n in range(samples * part // parts, end, chunk):
             some = (n, min(end, n + chunk))
             to_pixels(planes[n : some[1]], buffers[first], sizes[2], 0, some[1] - n)
-            add_patches(
-                buffers[first], n, position, total, scale, sizes, some, chunk, False, accumulators[part],
-                0, position.shape[1],
-            )  # fmt: skip
+            outputs = position.shape[1]
+            add_patches(buffers[first], n, position, total, scale, sizes, some, chunk, accumulators[part], 0, outputs)
 
 
 @compiled

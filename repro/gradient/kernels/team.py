@@ -30,40 +30,41 @@ from repro.gradient.kernels.job import (
     SUMS,
     THREADS,
     X,
+    carray,
     pointer,
     run_phase,
 )
+from repro.gradient.kernels.vectors import types
 
-_numba: Any = importlib.import_module("numba")  # its types do not describe what compiled code may call
-_types, _carray = _numba.types, _numba.carray
 _add_symbol = importlib.import_module("llvmlite.binding").add_symbol
+_NAMES = "GOMP_parallel", "GOMP_barrier", "omp_get_max_threads", "omp_get_num_threads", "omp_get_thread_num"
 
 
 def _library() -> Any:
     """The OpenMP library that torch has loaded. Another copy would have a second team, which fights for the cores."""
     for place in sorted((Path(torch.__file__).parent / "lib").glob("lib*omp*")):
         library = ctypes.CDLL(str(place))
-        if all(hasattr(library, name) for name in ("GOMP_parallel", "GOMP_barrier", "omp_get_thread_num")):
+        if all(hasattr(library, name) for name in _NAMES):
             return library
     raise OSError("torch has no OpenMP library beside it")
 
 
 _openmp = _library()
-for _name in ("GOMP_parallel", "GOMP_barrier", "omp_get_max_threads", "omp_get_num_threads", "omp_get_thread_num"):
+for _name in _NAMES:
     _add_symbol(f"repro_{_name}", ctypes.cast(getattr(_openmp, _name), ctypes.c_void_p).value)
-_parallel = _types.ExternalFunction(
-    "repro_GOMP_parallel", _types.void(_types.voidptr, _types.voidptr, _types.uint32, _types.uint32)
+_parallel = types.ExternalFunction(
+    "repro_GOMP_parallel", types.void(types.voidptr, types.voidptr, types.uint32, types.uint32)
 )
-_barrier = _types.ExternalFunction("repro_GOMP_barrier", _types.void())
-_most = _types.ExternalFunction("repro_omp_get_max_threads", _types.int32())
-_members = _types.ExternalFunction("repro_omp_get_num_threads", _types.int32())
-_number = _types.ExternalFunction("repro_omp_get_thread_num", _types.int32())
+_barrier = types.ExternalFunction("repro_GOMP_barrier", types.void())
+_most = types.ExternalFunction("repro_omp_get_max_threads", types.int32())
+_members = types.ExternalFunction("repro_omp_get_num_threads", types.int32())
+_number = types.ExternalFunction("repro_omp_get_thread_num", types.int32())
 
 
 @callback("void(CPointer(int64))")
 def _every_phase(address):  # type: ignore[no-untyped-def]
     """What each thread of the team does: its even piece of every phase, all together from one to the next."""
-    job = _carray(address, (SLOTS,), np.int64)
+    job = carray(address, (SLOTS,), np.int64)
     number, members = np.int64(_number()), np.int64(_members())
     for phase in range(job[COUNT]):
         if phase:
@@ -75,7 +76,7 @@ def _every_phase(address):  # type: ignore[no-untyped-def]
 @callback("void(int64, int64, int64, int64, int64, int64)")
 def _start(address, x, dy, dw, pixels, sums):  # type: ignore[no-untyped-def]
     """Fill in where the tensors lie, and let the team work. All in native code: see plan.py."""
-    job = _carray(pointer(address), (SLOTS,), np.int64)
+    job = carray(pointer(address), (SLOTS,), np.int64)
     job[X], job[DY], job[DW], job[PIXELS], job[SUMS] = x, dy, dw, pixels, sums
     threads = min(np.int64(_most()), job[THREADS])
     _parallel(pointer(job[ENTRY]), pointer(address), np.uint32(threads), np.uint32(0))

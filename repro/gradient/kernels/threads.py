@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import lru_cache, partial
 from itertools import pairwise
+from types import ModuleType
 
 import numpy as np
 import torch
@@ -27,21 +28,21 @@ def starter(job: NDArray[np.int64], elements: int) -> Start:
     many there are. The job must live as long as its starter is used.
     """
     job[slots.THREADS] = 1 + elements // WORTH
-    if not team_is_there():
+    team = torchs_team()
+    if team is None:
         return partial(_in_pool, job)
-    from repro.gradient.kernels import team
-
     job[slots.ENTRY] = team.entry
     return partial(team.start, job.__array_interface__["data"][0])
 
 
-def team_is_there() -> bool:
-    """Whether torch's own threads can be used."""
+@lru_cache(maxsize=1)
+def torchs_team() -> ModuleType | None:
+    """The module that reaches torch's own threads, or None where they cannot be reached."""
     try:
-        from repro.gradient.kernels import team  # noqa: F401
+        from repro.gradient.kernels import team
     except OSError:
-        return False
-    return True
+        return None
+    return team
 
 
 def _in_pool(job: NDArray[np.int64], x: int, dy: int, dw: int, pixels: int, sums: int) -> None:
