@@ -36,7 +36,9 @@ class Select(StrEnum):
     best = "best"
 
 
-RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="a recipe's name, or a path to a YAML file")]
+RecipeName = Annotated[
+    str, typer.Argument(metavar="RECIPE", help="a recipe's name, or a path to a YAML file")
+]
 RecipeNames = Annotated[list[str], typer.Argument(metavar="RECIPE...", help="names, or paths to YAML files")]
 ProfileOption = Annotated[str | None, typer.Option("--profile", help="paper, reference, quick or smoke")]
 SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="override a setting")]
@@ -47,7 +49,8 @@ DeviceOption = Annotated[Device, typer.Option("--device", help="where blocks run
 
 @app.command("list")
 def list_recipes(
-    group: Annotated[str | None, typer.Option(help="dsp or gradient-approximation")] = None, as_json: JsonOption = False
+    group: Annotated[str | None, typer.Option(help="dsp or gradient-approximation")] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Every recipe: name, method, model, data, what it reproduces."""
     from repro.commands.listing import show_catalogue
@@ -85,13 +88,17 @@ def run(
     """Run recipes, all of them seed by seed; finished seeds are skipped, cut-off ones resumed."""
     from repro.commands.run import run_recipes
 
-    code = run_recipes(recipes, seeds, seed_list, profile, settings or [], out, device.value, dry_run, fail_fast, fresh)
+    code = run_recipes(
+        recipes, seeds, seed_list, profile, settings or [], out, device.value, dry_run, fail_fast, fresh
+    )
     raise typer.Exit(code)
 
 
 @app.command()
 def table(
-    name: Annotated[str | None, typer.Argument(help="which table; without a name, the names are listed")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="which table; without a name, the names are listed")
+    ] = None,
     format: Annotated[str, typer.Option(help="txt, md, csv, latex or json")] = "txt",
     select: Annotated[Select, typer.Option(help="last or best test accuracy")] = Select.last,
     profile: ProfileOption = None,
@@ -107,7 +114,9 @@ def table(
 
 @app.command()
 def figures(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="which figures; default all")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="which figures; default all")
+    ] = None,
     format: Annotated[str, typer.Option(help="svg, png, pdf, separated by commas")] = "svg,png",
     profile: ProfileOption = None,
     reference: Annotated[bool, typer.Option(help="draw the committed reference runs")] = False,
@@ -172,11 +181,15 @@ def diff(a: str, b: str, out: OutOption = None) -> None:
 
 @app.command()
 def report(
-    out: Annotated[Path | None, typer.Option("--out", help="the HTML file to write (default results/report.html)")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="the HTML file to write (default results/report.html)")
+    ] = None,
     runs: Annotated[Path | None, typer.Option(help="folder of runs instead of results/runs")] = None,
     profile: ProfileOption = None,
     reference: Annotated[bool, typer.Option(help="show the committed reference runs")] = False,
-    readme: Annotated[Path | None, typer.Option(help="refresh this file's generated blocks instead of a page")] = None,
+    readme: Annotated[
+        Path | None, typer.Option(help="refresh this file's generated blocks instead of a page")
+    ] = None,
 ) -> None:
     """One self-contained HTML page: tables, figures, environment, commands; or the generated blocks of a README."""
     from repro.commands.reports import refresh_readme, write_page

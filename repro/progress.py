@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from repro.pipeline.plan import Plan
+    from repro.planning.run_plan import Plan
 
 
 class Progress:
@@ -32,7 +32,9 @@ class Progress:
         self._cut(plan, done)
 
     def _cut(self, plan: Plan, done: int) -> None:
-        where = f"{plan.blocks} block{'s' if plan.blocks > 1 else ''} on {', '.join(sorted(set(plan.devices)))}"
+        where = (
+            f"{plan.blocks} block{'s' if plan.blocks > 1 else ''} on {', '.join(sorted(set(plan.devices)))}"
+        )
         self.say(
             f"{self.title}: {plan.num_batches - done} batches, {where}, {plan.threads} thread(s) each"
             + (", more blocks than cores: times are no speed-up" if plan.oversubscribed else "")
@@ -97,12 +99,16 @@ class LiveProgress(Progress):
         self._accuracy = "-"
         if self._task is not None:
             self._bars.remove_task(self._task)
-        self._task = self._bars.add_task(self.title, total=self.total, completed=done, loss="-", accuracy="-", rate="")
+        self._task = self._bars.add_task(
+            self.title, total=self.total, completed=done, loss="-", accuracy="-", rate=""
+        )
 
     def step(self, batch: int, loss: float, samples: int) -> None:
         """Move the bar."""
         self._images += samples
-        self._bars.update(self._task, completed=batch + 1, loss=f"{loss:.4f}", accuracy=self._accuracy, rate=self._rate())
+        self._bars.update(
+            self._task, completed=batch + 1, loss=f"{loss:.4f}", accuracy=self._accuracy, rate=self._rate()
+        )
 
     def epoch(self, epoch: int, numbers: dict[str, float]) -> None:
         """Print the epoch's line above the bar."""

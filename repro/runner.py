@@ -16,13 +16,13 @@ from typing import Any
 import filelock
 
 from repro import paths
+from repro.engine.processes.launch import BlockFailed, Diverged, check_port
 from repro.errors import ReproError, UserError
 from repro.experiments import experiment
 from repro.experiments.session import Session
-from repro.pipeline.approximation import check_gradient
-from repro.pipeline.launch import BlockFailed, Diverged, check_port
-from repro.pipeline.machine import environment
-from repro.pipeline.plan import Plan, make_plan
+from repro.planning.gradient_plan import check_gradient
+from repro.planning.machine import environment
+from repro.planning.run_plan import Plan, make_plan
 from repro.progress import Progress
 from repro.recipe import Recipe
 from repro.store import COMPLETE, RunFolder
@@ -67,7 +67,13 @@ def check_writable(out: Path) -> None:
 
 
 def run_all(
-    plans: Sequence[Plan], seeds: Sequence[int], out: Path, progress: Progress, *, fail_fast: bool, fresh: bool
+    plans: Sequence[Plan],
+    seeds: Sequence[int],
+    out: Path,
+    progress: Progress,
+    *,
+    fail_fast: bool,
+    fresh: bool,
 ) -> list[Outcome]:
     """Run every plan under the first seed, then the next: what is compared by seed runs close together in time.
 

@@ -136,7 +136,8 @@ class RunFolder:
         kept = [
             row
             for row in rows
-            if (row.get("kind") == "step" and row["step"] < steps) or (row.get("kind") == "epoch" and row["epoch"] <= epochs)
+            if (row.get("kind") == "step" and row["step"] < steps)
+            or (row.get("kind") == "epoch" and row["epoch"] <= epochs)
         ]
         write_atomically(self.metrics, "".join(to_json(row) + "\n" for row in kept))
 
@@ -202,4 +203,6 @@ def _scan(root: Path, name: str) -> Iterator[StoredRun]:
                 continue  # a copy under another name: it counts once, where it was made
             if result["status"] == COMPLETE and not folder.finished():
                 result, note = None, "metrics.jsonl does not hold the steps that result.json names"
-        yield StoredRun(folder, path.parent.parent.name, path.parent.name, int(digits), recipe, environment, result, note)
+        yield StoredRun(
+            folder, path.parent.parent.name, path.parent.name, int(digits), recipe, environment, result, note
+        )

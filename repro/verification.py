@@ -8,11 +8,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from repro.pipeline.approximation import check_gradient
-from repro.pipeline.entry import prepare
-from repro.pipeline.launch import Launch, Listener
-from repro.pipeline.oracle import Oracle
-from repro.pipeline.plan import Plan, make_plan
+from repro.engine.processes.entry import prepare
+from repro.engine.processes.launch import Launch, Listener
+from repro.oracle import Oracle
+from repro.planning.gradient_plan import check_gradient
+from repro.planning.run_plan import Plan, make_plan
 from repro.recipe import Recipe
 
 
@@ -43,17 +43,27 @@ class Comparison:
         if self.missing or not self.losses or not self.tensors:
             return False
         rows = self.differences().values()
-        return all(unequal == 0 for _, unequal, _ in rows) if tolerance == 0 else all(g <= tolerance for *_, g in rows)
+        return (
+            all(unequal == 0 for _, unequal, _ in rows)
+            if tolerance == 0
+            else all(g <= tolerance for *_, g in rows)
+        )
 
     def lines(self, tolerance: float) -> list[str]:
         """What was compared and what came out, in words."""
         lines = []
         for name, (number, unequal, largest) in self.differences().items():
-            verdict = "equal bit for bit" if unequal == 0 else f"{unequal} differ, by at most {largest:.3g} (relative)"
+            verdict = (
+                "equal bit for bit"
+                if unequal == 0
+                else f"{unequal} differ, by at most {largest:.3g} (relative)"
+            )
             lines.append(f"{number} {name}: {verdict}")
         lines += [f"missing: {name}" for name in self.missing]
         how = "bit for bit" if tolerance == 0 else f"within {tolerance:g}"
-        lines.append(f"engine and oracle agree {how}" if self.holds(tolerance) else f"engine and oracle DIFFER ({how})")
+        lines.append(
+            f"engine and oracle agree {how}" if self.holds(tolerance) else f"engine and oracle DIFFER ({how})"
+        )
         return lines
 
 
@@ -80,7 +90,9 @@ def compare(recipe: Recipe, seed: int, device: str, folder: Path) -> Comparison:
         engine.update(torch.load(folder / f"block-{k}.pt"))
     comparison = Comparison(plan)
     comparison.losses = [(engine_losses.get(i, float("nan")), loss) for i, loss in enumerate(oracle.losses)]
-    comparison.test_losses = [(engine_tests.get(e, float("nan")), loss) for e, loss in oracle.test_losses.items()]
+    comparison.test_losses = [
+        (engine_tests.get(e, float("nan")), loss) for e, loss in oracle.test_losses.items()
+    ]
     comparison.missing = sorted(set(engine) ^ set(oracle.state))
     comparison.tensors = {n: (engine[n], t) for n, t in oracle.state.items() if n in engine}
     return comparison

@@ -56,7 +56,11 @@ def repro() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run the command line as a user does, in a process of its own."""
 
     def call(
-        *words: str, timeout: float = 120, cwd: Path | None = None, env: dict[str, str] | None = None, **more: Any
+        *words: str,
+        timeout: float = 120,
+        cwd: Path | None = None,
+        env: dict[str, str] | None = None,
+        **more: Any,
     ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, str(ROOT / "cli.py"), *words],

@@ -7,7 +7,7 @@ import matplotlib
 import pytest
 
 from repro import paths
-from repro.report import readme
+from repro.report.pages import readme
 from tests.conftest import ROOT
 
 README = ROOT / "README.md"
@@ -54,8 +54,14 @@ def test_figures_in_the_text_are_those_of_the_benches() -> None:
         if row.get("layout") == "channels_last" and row.get("schedule") == "s1" and "saved" in row
     }
     small, large = ((saved[net, "zero"], saved[net, "top1"]) for net in ("resnet20", "vgg19"))
-    assert f"on ResNet-20 zero saves {small[0]} and top1 {small[1]} of a step, on VGG-19 {large[0]} and {large[1]}" in words
-    times = {row["method"]: row.get("speedup_over_bp") for row in json.loads((bench / "engine.json").read_text())["rows"]}
+    assert (
+        f"on ResNet-20 zero saves {small[0]} and top1 {small[1]} of a step, on VGG-19 {large[0]} and {large[1]}"
+        in words
+    )
+    times = {
+        row["method"]: row.get("speedup_over_bp")
+        for row in json.loads((bench / "engine.json").read_text())["rows"]
+    }
     assert f"DSP {times['DSP(1,0;2,0)']:.2f}, GPipe {times['GPipe(M=4)']:.2f})" in words
     whole = {net: f"{float(saved[net, 'top1'].removesuffix(' %')):.0f} %" for net in ("resnet20", "vgg19")}
     assert f"saves {whole['vgg19']} of a step on VGG-19 and {whole['resnet20']} on ResNet-20" in words

@@ -1,7 +1,9 @@
 """`repro bench engine`: what the engine costs, and how near each method comes to its own bound.
 
-All methods train the same network on the same data in the same rounds. The bound is what the simulator gives for layer
-times measured in the same command, with free communication; a method's speed-up is its ratio to BP of the same round,
+All methods train the same network on the same data in the same rounds. The bound is what the simulator gives
+for layer
+times measured in the same command, with free communication; a method's speed-up is its ratio to BP of the
+same round,
 through the same engine. A bare PyTorch loop on the same threads is the floor of the engine at K = 1.
 """
 
@@ -21,13 +23,24 @@ import torch
 
 from repro import data, models
 from repro.benchmarks.rounds import ratios, with_interval
-from repro.pipeline.launch import Launch
-from repro.pipeline.optimizer import BlockOptimizer
-from repro.pipeline.partition import best_cut
-from repro.pipeline.plan import Plan, bound, make_plan
+from repro.engine.block.optimizer import BlockOptimizer
+from repro.engine.processes.launch import Launch
+from repro.planning.partition import best_cut
+from repro.planning.run_plan import Plan, bound, make_plan
 from repro.recipe import validate
 
-METHODS = ("bp", "dsp", "fr-free", "fr-mailbox", "fr-barrier", "ddg-free", "ddg-mailbox", "ddg-barrier", "fdg", "gpipe")
+METHODS = (
+    "bp",
+    "dsp",
+    "fr-free",
+    "fr-mailbox",
+    "fr-barrier",
+    "ddg-free",
+    "ddg-mailbox",
+    "ddg-barrier",
+    "fdg",
+    "gpipe",
+)
 
 
 @dataclass
@@ -131,7 +144,9 @@ def memory_ratios(plan: Plan, summaries: Sequence[dict[str, Any]]) -> list[float
     from repro.experiments.session import timings
 
     fields = timings(list(summaries), plan, 1)
-    pairs = zip(fields["activation_bytes"], fields["memory_formula_bytes"], fields["static_bytes"], strict=True)
+    pairs = zip(
+        fields["activation_bytes"], fields["memory_formula_bytes"], fields["static_bytes"], strict=True
+    )
     return [counted / max(1, formula - static) for counted, formula, static in pairs]
 
 
@@ -142,7 +157,9 @@ def bare_loop(plan: Plan) -> float:
     try:
         batches = data.load(plan.recipe.data, plan.data_root, 0)
         model, form = plan.recipe.model, plan.recipe.memory_format
-        layers = [(f.name, f.build(0)) for f in models.layers(model, batches.image_shape, plan.num_classes, form)]
+        layers = [
+            (f.name, f.build(0)) for f in models.layers(model, batches.image_shape, plan.num_classes, form)
+        ]
         net = torch.nn.Sequential(*(layer for _, layer in layers)).train()
         sgd = BlockOptimizer(layers, plan.recipe.optimizer, plan.steps_per_epoch).sgd
         assert sgd is not None

@@ -20,9 +20,9 @@ import torch
 from repro import data, models
 from repro.benchmarks.engine import EngineBench
 from repro.benchmarks.rounds import ratios, with_interval
+from repro.engine.processes.launch import Launch, rendezvous
 from repro.errors import RunFailed
-from repro.pipeline.launch import Launch, rendezvous
-from repro.pipeline.plan import Plan, bound
+from repro.planning.run_plan import Plan, bound
 from repro.recipe import validate
 
 MICRO = 4
@@ -30,7 +30,9 @@ WARM_UP = 5  # batches left out
 PEERS = ("ScheduleGPipe", "Schedule1F1B")
 
 
-def rows(rounds: int = 3, steps: int = 16, model: str = "resnet98", batch_size: int = 64) -> list[dict[str, Any]]:
+def rows(
+    rounds: int = 3, steps: int = 16, model: str = "resnet98", batch_size: int = 64
+) -> list[dict[str, Any]]:
     """Measure; images per second of each system with K = 2."""
     bench = EngineBench(model=model, batch_size=batch_size, steps=steps, rounds=rounds)
     kept = {"name": "gpipe", "micro": MICRO, "rematerialise": False}
@@ -90,8 +92,8 @@ def _stage(rank: int, raw: Any, cut: Any, threads: int, schedule: str, port: int
     import torch.distributed as dist
     from torch.distributed import TCPStore, pipelining  # type: ignore[attr-defined]
 
-    from repro.pipeline.partition import spans
-    from repro.pipeline.plan import data_root
+    from repro.planning.partition import spans
+    from repro.planning.run_plan import data_root
 
     torch.set_num_threads(threads)
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
@@ -107,7 +109,9 @@ def _stage(rank: int, raw: Any, cut: Any, threads: int, schedule: str, port: int
     low, high = spans(cut, len(factories))[rank]
     net = torch.nn.Sequential(*(f.build(0) for f in factories[low:high])).train()
     stage = pipelining.PipelineStage(net, rank, recipe.blocks, torch.device("cpu"))
-    runner = getattr(pipelining, schedule)(stage, MICRO, loss_fn=torch.nn.functional.cross_entropy, scale_grads=True)
+    runner = getattr(pipelining, schedule)(
+        stage, MICRO, loss_fn=torch.nn.functional.cross_entropy, scale_grads=True
+    )
     sgd = torch.optim.SGD(net.parameters(), lr=recipe.optimizer.lr, momentum=recipe.optimizer.momentum)
     times = [time.monotonic()]
     last = rank == recipe.blocks - 1

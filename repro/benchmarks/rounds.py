@@ -13,7 +13,12 @@ def with_interval(name: str, values: Sequence[float]) -> dict[str, Any]:
     finite = [v for v in values if math.isfinite(v)]
     if not finite:
         return {name: None, f"{name}_low": None, f"{name}_high": None, f"{name}_n": 0}
-    return {name: median(finite), f"{name}_low": min(finite), f"{name}_high": max(finite), f"{name}_n": len(finite)}
+    return {
+        name: median(finite),
+        f"{name}_low": min(finite),
+        f"{name}_high": max(finite),
+        f"{name}_n": len(finite),
+    }
 
 
 def ratios(above: Sequence[float], below: Sequence[float]) -> list[float]:

@@ -26,4 +26,6 @@ def rows(rounds: int = 5) -> list[dict[str, Any]]:
                 begin = time.perf_counter()
                 subprocess.run([*start, *command, *extra], check=True, capture_output=True)
                 times[" ".join(command)].append(time.perf_counter() - begin)
-    return [{"command": f"repro {name}", **with_interval("seconds", values)} for name, values in times.items()]
+    return [
+        {"command": f"repro {name}", **with_interval("seconds", values)} for name, values in times.items()
+    ]

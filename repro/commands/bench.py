@@ -22,7 +22,7 @@ def run_bench(name: str, as_json: bool, settings: Sequence[str]) -> int:
     options = parse_overrides(settings, aliases=False)
 
     from repro import paths
-    from repro.pipeline.machine import environment
+    from repro.planning.machine import environment
     from repro.store import to_json, write_atomically
 
     rows = _BENCHMARKS[name](options)
@@ -32,7 +32,9 @@ def run_bench(name: str, as_json: bool, settings: Sequence[str]) -> int:
         print(to_json(document, indent=1))
         return 0
     for row in rows:
-        print("  ".join(f"{k} {_short(v)}" for k, v in row.items() if not k.endswith(("_low", "_high", "_n"))))
+        print(
+            "  ".join(f"{k} {_short(v)}" for k, v in row.items() if not k.endswith(("_low", "_high", "_n")))
+        )
     return 0
 
 
@@ -64,7 +66,8 @@ def _kernels(options: dict[str, Any]) -> list[dict[str, Any]]:
     import torch
 
     from repro import models
-    from repro.gradient import benchmark, network_benchmark
+    from repro.gradient import kernel_benchmark as benchmark
+    from repro.gradient import network_benchmark
     from repro.recipe import ModelSpec
 
     _only(options, ["repeats", "networks", "rounds", "layouts"])
@@ -78,7 +81,9 @@ def _kernels(options: dict[str, Any]) -> list[dict[str, Any]]:
                 f"layouts = '{layout}'.{nearest(layout, benchmark.LAYOUTS)} Allowed: {', '.join(benchmark.LAYOUTS)}"
             )
     for name in networks:
-        models.layers(ModelSpec(name=name), shape, classes)  # an unknown one is refused before anything is measured
+        models.layers(
+            ModelSpec(name=name), shape, classes
+        )  # an unknown one is refused before anything is measured
     rows = benchmark.rows(device, repeats=int(options.get("repeats", 11)), progress=_say)
     for kernel in benchmark.kernels_here(device):
         mean = benchmark.geometric_mean(rows, kernel)

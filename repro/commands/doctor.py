@@ -15,7 +15,7 @@ DATA = ("digits", "fashion-mnist", "cifar10", "cifar100", "imagenet")
 
 def report(as_json: bool) -> None:
     """Print versions, devices, threads and data sets; nothing is downloaded."""
-    from repro.pipeline.machine import environment
+    from repro.planning.machine import environment
 
     facts = environment()
     rows = [_data(name) for name in DATA] + [_package(*row) for row in _OPTIONAL]
@@ -27,7 +27,9 @@ def report(as_json: bool) -> None:
             print(f"{name:<16} {value}")
     print()
     for row in rows:
-        print(f"{row['name']:<16} {'found' if row['found'] else 'missing'}{': ' + row['note'] if row['note'] else ''}")
+        print(
+            f"{row['name']:<16} {'found' if row['found'] else 'missing'}{': ' + row['note'] if row['note'] else ''}"
+        )
     if not facts["gpus"]:
         print("\nno CUDA device: blocks run as processes on the CPU; profile quick is the default")
 
@@ -36,7 +38,9 @@ def _data(name: str) -> dict[str, Any]:
     from repro import data
 
     try:
-        note = data.identity(DataSpec.model_validate({"name": name}), paths.data_root())  # reads, never downloads
+        note = data.identity(
+            DataSpec.model_validate({"name": name}), paths.data_root()
+        )  # reads, never downloads
     except MissingError as error:
         return {"name": name, "found": False, "note": str(error)}
     return {"name": name, "found": True, "note": note}

@@ -18,13 +18,15 @@ _SHADES = {Kind.FORWARD: "F", Kind.RECOMPUTE: "R", Kind.BACKWARD: "B", Kind.UPDA
 
 def describe_plans(recipes: Sequence[Recipe], seeds: Sequence[int], out: Path, device: str) -> None:
     """Print what `repro run` would do; runs and writes nothing."""
-    from repro.pipeline.plan import make_plan
+    from repro.planning.run_plan import make_plan
 
     for recipe in recipes:
         plan = make_plan(recipe, device, measure=False)
         where = paths.seed_folder(out, recipe.name, "<hash>", seeds[0]).parent
         print(f"{recipe.name} (profile {recipe.profile})")
-        print(f"  method   {recipe.method.label(plan.blocks)}, {plan.blocks} block(s) on {', '.join(plan.devices)}")
+        print(
+            f"  method   {recipe.method.label(plan.blocks)}, {plan.blocks} block(s) on {', '.join(plan.devices)}"
+        )
         print(f"  model    {recipe.model.name}, {len(plan.names)} layers, cut {recipe.cut}")
         print(f"  data     {plan.data_identity}")
         print(f"  batches  {plan.num_batches} of {recipe.data.batch_size}, {plan.steps_per_epoch} an epoch")
@@ -35,8 +37,8 @@ def show_plan(
     name: str, blocks: int | None, profile: str | None, settings: Sequence[str], device: str, as_json: bool
 ) -> None:
     """Measure the layers and print the plan."""
-    from repro.pipeline.machine import environment
-    from repro.pipeline.plan import bound, make_plan
+    from repro.planning.machine import environment
+    from repro.planning.run_plan import bound, make_plan
 
     extra = [] if blocks is None else [f"blocks={blocks}"]
     device = choose_device(device)
@@ -83,10 +85,15 @@ def show_plan(
             f"{row['block']:>5}  {span:<36}  {row['staleness']:>1}  {'yes' if row['recompute'] else 'no':>9}  "
             + "  ".join(f"{1e3 * float(row[key]):>{width}.2f}" for key, width in _TIMES)
         )
-    print(f"\npredicted {1e3 * period:.2f} ms a batch; BP {1e3 * alone:.2f} ms; bound of the speed-up {alone / period:.2f}")
+    print(
+        f"\npredicted {1e3 * period:.2f} ms a batch; BP {1e3 * alone:.2f} ms; bound of the speed-up {alone / period:.2f}"
+    )
     if plan.oversubscribed:
         print("more blocks than devices or cores here: the prediction is for one device a block")
-    print("\n" + draw(recipe.method.schedule(plan.blocks, 2 * max(schedule.staleness) + 6, {}), _durations(rows)))
+    print(
+        "\n"
+        + draw(recipe.method.schedule(plan.blocks, 2 * max(schedule.staleness) + 6, {}), _durations(rows))
+    )
 
 
 def draw(schedule: Schedule, duration: Any, width: int = 100) -> str:

@@ -15,7 +15,13 @@ FIGURE_FORMATS = ("svg", "png", "pdf")
 
 
 def print_table(
-    name: str | None, format: str, select: str, profile: str | None, strict: bool, reference: bool, out: Path | None
+    name: str | None,
+    format: str,
+    select: str,
+    profile: str | None,
+    strict: bool,
+    reference: bool,
+    out: Path | None,
 ) -> int:
     """Print a table on stdout and its problems on stderr; 1 under `strict` where there are problems."""
     from repro.report import tables
@@ -28,7 +34,7 @@ def print_table(
     if profile is not None:
         _one_of("--profile", profile, PROFILES)
 
-    from repro.report.formats import render
+    from repro.report.pages.formats import render
 
     built = tables.build(name, out or paths.runs(), profile=profile, select=select, reference=reference)
     ascii_only = format == "txt" and not _prints_unicode()
@@ -41,7 +47,12 @@ def print_table(
 
 
 def draw_figures(
-    names: Sequence[str], format: str, profile: str | None, reference: bool, runs: Path | None, out: Path | None
+    names: Sequence[str],
+    format: str,
+    profile: str | None,
+    reference: bool,
+    runs: Path | None,
+    out: Path | None,
 ) -> int:
     """Draw figures; their paths go to stdout, what is missing to stderr."""
     formats = [word.strip() for word in format.split(",") if word.strip()]
@@ -53,7 +64,12 @@ def draw_figures(
     from repro.report import figures
 
     drawn, notes = figures.draw(
-        list(names), runs or paths.runs(), out or paths.figures(), formats, profile=profile, reference=reference
+        list(names),
+        runs or paths.runs(),
+        out or paths.figures(),
+        formats,
+        profile=profile,
+        reference=reference,
     )
     for path in drawn:
         print(path)
@@ -65,7 +81,7 @@ def draw_figures(
 def print_diff(a: str, b: str, out: Path | None) -> None:
     """Print how two runs, or two recipes, differ."""
     from repro.report.diff import compare
-    from repro.report.formats import render
+    from repro.report.pages.formats import render
 
     sys.stdout.write(render(compare(a, b, out or paths.runs()), "txt", ascii=not _prints_unicode()))
 
@@ -75,7 +91,7 @@ def write_page(out: Path, runs: Path | None, profile: str | None, reference: boo
     if profile is not None:
         _one_of("--profile", profile, PROFILES)
 
-    from repro.report import html
+    from repro.report.pages import html
 
     notes = html.write(out, runs or paths.runs(), profile=profile, reference=reference)
     print(out)
@@ -85,7 +101,7 @@ def write_page(out: Path, runs: Path | None, profile: str | None, reference: boo
 
 def refresh_readme(readme: Path) -> None:
     """Rewrite the generated blocks; the files that have changed go to stdout."""
-    from repro.report.readme import refresh
+    from repro.report.pages.readme import refresh
 
     for path in refresh(readme):
         print(path)
@@ -93,7 +109,9 @@ def refresh_readme(readme: Path) -> None:
 
 def _one_of(option: str, value: str, allowed: Sequence[str]) -> None:
     if value not in allowed:
-        raise UserError(f"{option} {value!r} is unknown.{nearest(value, allowed)} Allowed: {', '.join(allowed)}")
+        raise UserError(
+            f"{option} {value!r} is unknown.{nearest(value, allowed)} Allowed: {', '.join(allowed)}"
+        )
 
 
 def _prints_unicode() -> bool:

@@ -47,7 +47,9 @@ def choose_seeds(seeds: int | None, seed_list: str | None) -> list[int]:
     if seed_list is not None:
         words = [w.strip() for w in seed_list.split(",")]
         if not all(w.isdigit() for w in words):
-            raise UserError(f"--seed-list {seed_list!r}: give whole numbers >= 0 separated by commas, for example 0,3")
+            raise UserError(
+                f"--seed-list {seed_list!r}: give whole numbers >= 0 separated by commas, for example 0,3"
+            )
         return sorted({int(w) for w in words})
     count = 1 if seeds is None else seeds
     if count < 1:

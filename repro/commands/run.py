@@ -26,7 +26,7 @@ def run_recipes(
     """Resolve everything, then run; returns the exit code (the first failure's, 130 or 143 if interrupted)."""
     chosen_seeds = choose_seeds(seeds, seed_list)
     if device != "cuda" and not dry_run:
-        from repro.pipeline import server
+        from repro.engine.processes import fork_server as server
 
         server.warm_up()
     recipes = [choose_recipe(name, profile, settings, "cpu" if device == "cpu" else "cuda") for name in names]
@@ -41,7 +41,9 @@ def run_recipes(
 
         describe_plans(recipes, chosen_seeds, folder, device)
         return 0
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)  # downloads, image checks
+    logging.basicConfig(
+        level=logging.INFO, format="%(message)s", stream=sys.stderr
+    )  # downloads, image checks
     with orderly_end():
         progress = None
         try:

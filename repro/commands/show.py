@@ -12,15 +12,17 @@ import yaml
 from repro import paths
 from repro.commands.resolve import choose_device, choose_recipe
 from repro.recipe import Recipe, load, parse_overrides
-from repro.report.current import flatten
+from repro.report.stored.current import flatten
 
 if TYPE_CHECKING:
-    from repro.pipeline.plan import Plan
+    from repro.planning.run_plan import Plan
 
 DEFAULT_SEEDS = 5  # what a table wants of a recipe
 
 
-def show_recipe(name: str, profile: str | None, settings: Sequence[str], out: Path | None, as_json: bool) -> None:
+def show_recipe(
+    name: str, profile: str | None, settings: Sequence[str], out: Path | None, as_json: bool
+) -> None:
     """Print the resolved recipe, the changes, the published numbers, the runs and the predicted time."""
     recipe = choose_recipe(name, profile, settings, choose_device("auto") if profile is None else "cpu")
     values = recipe.model_dump(mode="json")
@@ -48,12 +50,16 @@ def show_recipe(name: str, profile: str | None, settings: Sequence[str], out: Pa
     print("# published")
     print("\n".join(f"#   {line}" for line in published) or "#   not published here")
     left = [s for s in range(DEFAULT_SEEDS) if s not in done]
-    print(f"# seeds complete: {', '.join(map(str, done)) or 'none'}; left of {DEFAULT_SEEDS}: {', '.join(map(str, left))}")
+    print(
+        f"# seeds complete: {', '.join(map(str, done)) or 'none'}; left of {DEFAULT_SEEDS}: {', '.join(map(str, left))}"
+    )
     if reference:
         print(
             f"# the project's reference runs have seeds {', '.join(map(str, reference))} (--reference shows them in tables)"
         )
-    unknown = f"not known; `repro plan {name} --profile {recipe.profile}` measures the layers for a prediction"
+    unknown = (
+        f"not known; `repro plan {name} --profile {recipe.profile}` measures the layers for a prediction"
+    )
     print(f"# time to train a seed here: {f'{time:.0f} s, {basis}' if time else unknown}")
     if drawing:
         print("\n" + drawing)
@@ -71,7 +77,7 @@ def changes(recipe: Recipe, name: str, settings: Sequence[str]) -> dict[str, lis
 
 def published_numbers(recipe: Recipe) -> list[str]:
     """Lines about this recipe's model and method from published.yaml, each with its source."""
-    from repro.report.published import about
+    from repro.report.stored.published import about
 
     return about(recipe)
 
@@ -90,9 +96,9 @@ def seeds_done(recipe: Recipe, out: Path) -> list[int]:
 def predicted_seconds(recipe: Recipe, out: Path) -> tuple[float | None, str]:
     """Seconds of training a seed on this machine, and where the number comes from; None where nothing is known.
 
-    The median of complete seeds of the same settings on a machine of this name; else the schedule simulated with
-    layer times, where they have been measured here (`repro plan`, or a run whose cut asks for them), and without
-    evaluations.
+    The median of complete seeds of the same settings on a machine of this name; else the schedule simulated
+    with layer times, where they have been measured here (`repro plan`, or a run whose cut asks for them), and
+    without evaluations.
     """
     from statistics import median
 
@@ -112,7 +118,7 @@ def predicted_seconds(recipe: Recipe, out: Path) -> tuple[float | None, str]:
     plan = _plan_without_fetching(recipe)
     if plan is None or plan.costs is None:
         return None, ""
-    from repro.pipeline.plan import predicted_seconds_per_batch
+    from repro.planning.run_plan import predicted_seconds_per_batch
 
     return plan.num_batches * predicted_seconds_per_batch(plan), "predicted from layer times"
 
@@ -120,7 +126,7 @@ def predicted_seconds(recipe: Recipe, out: Path) -> tuple[float | None, str]:
 def _this_machine() -> str:
     import torch
 
-    from repro.pipeline.machine import machine_name
+    from repro.planning.machine import machine_name
 
     return machine_name(torch.device(choose_device("auto")))
 
@@ -132,17 +138,21 @@ def schedule_drawing(recipe: Recipe) -> str:
     """
     if recipe.gradient.estimator == "full" and isinstance(recipe.gradient.schedule, str):
         return ""
-    from repro.pipeline.approximation import drawing
+    from repro.planning.gradient_plan import drawing
 
     plan = _plan_without_fetching(recipe)
-    return drawing(plan) if plan else f"# the schedule is drawn where {recipe.data.name} is: it needs the number of batches"
+    return (
+        drawing(plan)
+        if plan
+        else f"# the schedule is drawn where {recipe.data.name} is: it needs the number of batches"
+    )
 
 
 def _plan_without_fetching(recipe: Recipe) -> Plan | None:
     """The plan, nothing measured for it; None where the data are not here."""
     from repro import data
     from repro.errors import MissingError
-    from repro.pipeline.plan import data_root, make_plan
+    from repro.planning.run_plan import data_root, make_plan
 
     try:
         data.load(recipe.data, data_root(recipe), 0)

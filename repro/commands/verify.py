@@ -13,20 +13,25 @@ from repro.errors import UserError
 GPU_TOLERANCE = 1e-4  # relative, of losses and weights; on CPU they must be equal bit for bit
 
 
-def verify_recipe(name: str, profile: str | None, settings: Sequence[str], steps: int, seed: int, device: str) -> int:
+def verify_recipe(
+    name: str, profile: str | None, settings: Sequence[str], steps: int, seed: int, device: str
+) -> int:
     """Run both for `steps` batches from the same seed; prints what was compared; 0 only if all is equal."""
     if steps < 1:
         raise UserError(f"--steps {steps}: give a whole number >= 1")
     recipe = choose_recipe(name, profile, [*settings, f"max_steps={steps}"], device)
 
-    from repro.pipeline import server
+    from repro.engine.processes import fork_server as server
 
     if device == "cpu":
         server.warm_up()
 
     from repro.verification import compare
 
-    print(f"{recipe.name}: engine with {recipe.blocks} processes against the oracle, seed {seed}", file=sys.stderr)
+    print(
+        f"{recipe.name}: engine with {recipe.blocks} processes against the oracle, seed {seed}",
+        file=sys.stderr,
+    )
     with tempfile.TemporaryDirectory(prefix="repro-verify-") as folder:
         found = compare(recipe, seed, device, Path(folder))
     for line in found.lines(GPU_TOLERANCE if device == "cuda" else 0.0):

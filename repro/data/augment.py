@@ -22,7 +22,9 @@ class Windows:
     mirrored: NDArray[np.bool_]
 
 
-def random_windows(ids: NDArray[np.int64], seed: int, epoch: int, room: tuple[int, int], flip: bool) -> Windows:
+def random_windows(
+    ids: NDArray[np.int64], seed: int, epoch: int, room: tuple[int, int], flip: bool
+) -> Windows:
     """Draw the windows of samples `ids`; `room` = (rows, columns) that a window can move by."""
 
     def key(purpose: str) -> int:
@@ -31,13 +33,17 @@ def random_windows(ids: NDArray[np.int64], seed: int, epoch: int, room: tuple[in
     return Windows(
         top=integers(key("top"), ids, room[0] + 1),
         left=integers(key("left"), ids, room[1] + 1),
-        mirrored=(bits(key("flip"), ids) >> np.uint64(63) == 1) if flip else np.zeros(len(ids), dtype=np.bool_),
+        mirrored=(bits(key("flip"), ids) >> np.uint64(63) == 1)
+        if flip
+        else np.zeros(len(ids), dtype=np.bool_),
     )
 
 
 def centre_windows(count: int, room: tuple[int, int]) -> Windows:
     """The windows in the middle, not mirrored."""
-    return Windows(np.full(count, room[0] // 2), np.full(count, room[1] // 2), np.zeros(count, dtype=np.bool_))
+    return Windows(
+        np.full(count, room[0] // 2), np.full(count, room[1] // 2), np.zeros(count, dtype=np.bool_)
+    )
 
 
 def cut(images: torch.Tensor, windows: Windows, size: tuple[int, int]) -> torch.Tensor:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from repro.data.data_source import Labels, Shape
 from repro.data.download import download, locked, md5
-from repro.data.source import Labels, Shape
 from repro.errors import MissingError
 from repro.recipe.schema import DataSpec
 

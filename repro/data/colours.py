@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from repro.data.counters import integers
+from repro.data.data_source import Labels, Shape
 from repro.data.generated import Generated
-from repro.data.source import Labels, Shape
 from repro.errors import UserError
 from repro.recipe.schema import DataSpec
 from repro.seeding import derive
@@ -33,7 +33,9 @@ class Colours(Generated):
     def __init__(self, spec: DataSpec, root: Path, seed: int) -> None:
         super().__init__(spec, root, seed)
         if spec.bad_label is not None and spec.bad_label >= _SIZE:
-            raise UserError(f"data.bad_label = {spec.bad_label} is no training sample of colours: give 0..{_SIZE - 1}.")
+            raise UserError(
+                f"data.bad_label = {spec.bad_label} is no training sample of colours: give 0..{_SIZE - 1}."
+            )
 
     def size(self, train: bool) -> int:
         """203."""

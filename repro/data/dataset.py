@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from repro.data.batches import Batches
+from repro.data.data_source import Labels, Shape, Source
 from repro.data.pixels import upload
-from repro.data.source import Labels, Shape, Source
 from repro.data.subset import balanced
 from repro.recipe.schema import DataSpec
 
@@ -31,12 +31,20 @@ class Images(Protocol):
 class Data:
     """Batches of one data set for one seed.
 
-    Sizes, steps and ids come from numbers alone. Labels and images are read at their first use, each on its own:
-    a block in the middle reads neither, the last block labels only.
+    Sizes, steps and ids come from numbers alone. Labels and images are read at their first use, each on its
+    own: a block in the middle reads neither, the last block labels only.
     """
 
-    def __init__(self, source: Source, images: Images, batches: Batches, spec: DataSpec, device: torch.device) -> None:
-        self._source, self._images, self._batches, self._spec, self._device = source, images, batches, spec, device
+    def __init__(
+        self, source: Source, images: Images, batches: Batches, spec: DataSpec, device: torch.device
+    ) -> None:
+        self._source, self._images, self._batches, self._spec, self._device = (
+            source,
+            images,
+            batches,
+            spec,
+            device,
+        )
         self.num_classes = source.num_classes
         self.image_shape = images.shape  # C, H, W
         self.train_size = batches.train_size

@@ -8,15 +8,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from repro.data.data_source import Labels, Shape
 from repro.data.generated import Generated
-from repro.data.source import Labels, Shape
 
 
 class Digits(Generated):
     """scikit-learn's copy of the UCI set of optically recognised digits: 1797 samples.
 
-    Every fifth sample of a class, in file order, is a test sample: 1442 for training, 355 for test, the same for
-    everyone. The 17 grey levels are spread over 0..255.
+    Every fifth sample of a class, in file order, is a test sample: 1442 for training, 355 for test, the same
+    for everyone. The 17 grey levels are spread over 0..255.
     """
 
     num_classes = 10

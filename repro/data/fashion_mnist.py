@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from repro.data.data_source import Labels, Shape
 from repro.data.download import download, locked
-from repro.data.source import Labels, Shape
 from repro.errors import MissingError
 from repro.recipe.schema import DataSpec
 
@@ -31,7 +31,8 @@ CONTENT = {
 class FashionMnist:
     """60000 training and 10000 test images.
 
-    Looks in the data folder itself, in its fashion-mnist/, in torchvision's FashionMNIST/raw/, and where Debian's
+    Looks in the data folder itself, in its fashion-mnist/, in torchvision's FashionMNIST/raw/, and where
+    Debian's
     package dataset-fashion-mnist puts the files; else fetches torchvision's files into fashion-mnist/.
     """
 
@@ -77,7 +78,8 @@ class FashionMnist:
     def _array(self, what: str, train: bool) -> NDArray[np.uint8]:
         path = self._path(f"{'train' if train else 't10k'}-{what}-ubyte")
         content = self._bytes(path)
-        # idx: two zero bytes, the type (8 = uint8), the number of dimensions, then each length as a big-endian int32
+        # idx: two zero bytes, the type (8 = uint8), the number of dimensions, then each length as a
+        # big-endian int32
         if len(content) < 4 or content[:3] != b"\0\0\x08":
             raise MissingError(f"{path} is damaged: it does not start like an idx file of bytes. Replace it.")
         dimensions = content[3]
@@ -100,7 +102,9 @@ class FashionMnist:
     def _path(self, name: str) -> Path:
         path = self._find(name)
         if path is None:
-            raise MissingError(f"{self.own / name}.gz is missing. Run again where there is a network. {_PACKAGE}")
+            raise MissingError(
+                f"{self.own / name}.gz is missing. Run again where there is a network. {_PACKAGE}"
+            )
         return path
 
     def _fetch(self) -> None:

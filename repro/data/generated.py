@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from repro.data.source import Labels
+from repro.data.data_source import Labels
 from repro.recipe.schema import DataSpec
 
 

@@ -16,15 +16,18 @@ from PIL import Image, UnidentifiedImageError
 
 _logger = logging.getLogger(__name__)
 
-Records = dict[str, tuple[int, int, str]]  # file -> size in bytes, mtime in ns, what is wrong with it ("" = nothing)
+Records = dict[
+    str, tuple[int, int, str]
+]  # file -> size in bytes, mtime in ns, what is wrong with it ("" = nothing)
 
 
 def read_image(path: str | Path, draft: int | None = None) -> Image.Image:
     """Return the image at `path` as 8-bit RGB, decoded to its last byte.
 
-    16-bit grey keeps its high byte (a plain conversion would clip it to white). `draft` allows a JPEG to be decoded
-    at a smaller scale, down to that many pixels a side: quicker, and damage shows just the same. Raises OSError,
-    SyntaxError or ValueError where the file is damaged.
+    16-bit grey keeps its high byte (a plain conversion would clip it to white). `draft` allows a JPEG to be
+    decoded
+    at a smaller scale, down to that many pixels a side: quicker, and damage shows just the same. Raises
+    OSError, SyntaxError or ValueError where the file is damaged.
     """
     with Image.open(path) as image:
         if draft is not None:
@@ -53,8 +56,8 @@ def fault(path: Path) -> str:
 def check(root: Path, files: Iterable[str], cache: Path) -> Records:
     """Return the records of `files` (relative to `root`), and keep them in `cache`.
 
-    A file whose size and time of change are those in the cache is not read again. Raises OSError where the cache
-    cannot be written.
+    A file whose size and time of change are those in the cache is not read again. Raises OSError where the
+    cache cannot be written.
     """
     known = load(cache)
     records: Records = {}
@@ -71,7 +74,9 @@ def check(root: Path, files: Iterable[str], cache: Path) -> Records:
         _logger.info("checking %d images under %s (once)", len(todo), root)
         said = time.monotonic()
         with ThreadPoolExecutor(os.cpu_count()) as pool:  # Pillow decodes outside the interpreter's lock
-            for done, (file, wrong) in enumerate(zip(todo, pool.map(lambda f: fault(root / f), todo), strict=True)):
+            for done, (file, wrong) in enumerate(
+                zip(todo, pool.map(lambda f: fault(root / f), todo), strict=True)
+            ):
                 records[file] = (*records[file][:2], wrong)
                 if time.monotonic() - said > 30:
                     said = time.monotonic()
@@ -87,6 +92,8 @@ def load(cache: Path) -> Records:
     """Return the records kept in `cache`; none where it is missing or damaged."""
     try:
         kept = json.loads(cache.read_text(encoding="utf-8"))
-        return {str(file): (int(size), int(changed), str(wrong)) for file, (size, changed, wrong) in kept.items()}
+        return {
+            str(file): (int(size), int(changed), str(wrong)) for file, (size, changed, wrong) in kept.items()
+        }
     except (OSError, ValueError, TypeError, AttributeError):
         return {}

@@ -15,10 +15,10 @@ from torch.utils.data import DataLoader, Dataset
 
 from repro.data.batches import Batches
 from repro.data.counters import bits
+from repro.data.data_source import Shape
 from repro.data.image_check import read_image
 from repro.data.image_tree import ImageTree
 from repro.data.pixels import Normalise
-from repro.data.source import Shape
 from repro.data.subset import balanced
 from repro.errors import RunFailed
 from repro.recipe.schema import DataSpec
@@ -30,12 +30,18 @@ Key = tuple[str, int | None]  # an image's path and the seed of its augmentation
 class _Decoder(Dataset[torch.Tensor]):
     """From a key to an image, uint8 [3, side, side]; holds no list of files, so that a loader process stays small.
 
-    Training takes torchvision's RandomResizedCrop (and flip); test scales the shorter side to side * 256 / 224 and
-    takes the centre.
+    Training takes torchvision's RandomResizedCrop (and flip); test scales the shorter side to side * 256 /
+    224 and takes the centre.
     """
 
     def __init__(self, side: int, flip: bool) -> None:
-        from torchvision.transforms import CenterCrop, Compose, RandomHorizontalFlip, RandomResizedCrop, Resize
+        from torchvision.transforms import (
+            CenterCrop,
+            Compose,
+            RandomHorizontalFlip,
+            RandomResizedCrop,
+            Resize,
+        )
 
         crop = RandomResizedCrop(side)
         self.random = Compose([crop, RandomHorizontalFlip()]) if flip else crop
@@ -51,7 +57,9 @@ class _Decoder(Dataset[torch.Tensor]):
             raise RunFailed(f"{path} can no longer be read: {error}") from error
         if seed is None:
             return torch.as_tensor(pil_to_tensor(self.centre(image)))
-        with torch.random.fork_rng(devices=[]):  # a function of the seed, and the process's own numbers stay as they are
+        with torch.random.fork_rng(
+            devices=[]
+        ):  # a function of the seed, and the process's own numbers stay as they are
             torch.default_generator.manual_seed(seed)
             return torch.as_tensor(pil_to_tensor(self.random(image)))
 
@@ -59,7 +67,9 @@ class _Decoder(Dataset[torch.Tensor]):
 class _Stream:
     """Batches 0, 1, 2, ... of `keys`, decoded ahead; starts anew where another batch than the next is asked for."""
 
-    def __init__(self, decoder: _Decoder, keys: Callable[[int], list[Key]], num_workers: int, pin: bool) -> None:
+    def __init__(
+        self, decoder: _Decoder, keys: Callable[[int], list[Key]], num_workers: int, pin: bool
+    ) -> None:
         self.decoder, self.keys, self.num_workers, self.pin = decoder, keys, num_workers, pin
         self.next = 0
         self.iterator: Iterator[torch.Tensor] | None = None
@@ -74,7 +84,11 @@ class _Stream:
     def _start(self, first: int) -> Iterator[torch.Tensor]:
         several: dict[str, Any] = {}
         if self.num_workers > 0:  # spawn: a fork of a process with threads or CUDA may hang
-            several = {"multiprocessing_context": "spawn", "worker_init_fn": _leave_with_parent, "prefetch_factor": 2}
+            several = {
+                "multiprocessing_context": "spawn",
+                "worker_init_fn": _leave_with_parent,
+                "prefetch_factor": 2,
+            }
         loader = DataLoader(
             self.decoder,
             batch_sampler=_Endless(self.keys, first),
@@ -136,7 +150,9 @@ class StreamedImages:
     @cached_property
     def _test(self) -> _Stream:
         files = self._files(False, self.spec.test_limit)
-        return self._stream(lambda step: [(files[i], None) for i in self.batches.test_ids(step % self.batches.test_steps)])
+        return self._stream(
+            lambda step: [(files[i], None) for i in self.batches.test_ids(step % self.batches.test_steps)]
+        )
 
     def _stream(self, keys: Callable[[int], list[Key]]) -> _Stream:
         decoder = _Decoder(self.shape[1], self.spec.augment == "crop-flip")

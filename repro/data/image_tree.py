@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from repro import paths
+from repro.data.data_source import Labels, Shape
 from repro.data.download import locked
 from repro.data.image_check import Records, check, load
-from repro.data.source import Labels, Shape
 from repro.errors import MissingError
 from repro.recipe.schema import DataSpec
 
@@ -109,7 +109,9 @@ class ImageTree:
         if splits[0].classes != splits[1].classes:
             odd = sorted(set(splits[0].classes) ^ set(splits[1].classes))
             raise MissingError(f"train and val under {self.folder} differ in classes: {', '.join(odd)}.")
-        train, test = ([(Path(f).relative_to(self.folder).as_posix(), c) for f, c in s.samples] for s in splits)
+        train, test = (
+            [(Path(f).relative_to(self.folder).as_posix(), c) for f, c in s.samples] for s in splits
+        )
         return _Listing(splits[0].classes, train, test)
 
 

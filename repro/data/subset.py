@@ -12,8 +12,8 @@ from repro.seeding import derive
 def balanced(labels: NDArray[np.int64], limit: int | None) -> NDArray[np.int64]:
     """Return the sorted positions of the first `limit` samples of a class-balanced order (all where None).
 
-    The order takes a sample of each class in turn, within a class at random; it depends on the labels alone, not on
-    a run's seed, and a smaller limit takes a part of what a larger one takes.
+    The order takes a sample of each class in turn, within a class at random; it depends on the labels alone,
+    not on a run's seed, and a smaller limit takes a part of what a larger one takes.
     """
     if limit is None or limit >= len(labels):
         return np.arange(len(labels))

@@ -6,9 +6,9 @@ from time import monotonic
 from typing import Any
 
 from repro import data, models
+from repro.engine.processes.entry import prepare
 from repro.experiments.session import Session
-from repro.gradient.bias import measure
-from repro.pipeline.entry import prepare
+from repro.gradient.estimator_bias import measure
 
 MOST_PAIRS = 100
 

@@ -1,9 +1,10 @@
 """How far a method's gradient is from BP's at the same weights and batch (Fig. 5, claims D4 and D6).
 
-For each update t: the method's gradient of block k, and the gradient of plain back-propagation through the whole
+For each update t: the method's gradient of block k, and the gradient of plain back-propagation through the
+whole
 network at W^(t) on batch t. Recorded: ||difference|| / number of parameters and the cosine per block, and the norm
-of the whole BP gradient; at every step of the first hundred, then once an epoch, and at each of the last twenty. It
-runs as the one-process oracle, to which the engine is equal bit for bit.
+of the whole BP gradient; at every step of the first hundred, then once an epoch, and at each of the last
+twenty. It runs as the one-process oracle, to which the engine is equal bit for bit.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from repro.engine.processes.entry import prepare
 from repro.experiments.session import Session
-from repro.pipeline.entry import prepare
-from repro.pipeline.oracle import Oracle, Weights
+from repro.oracle import Oracle, Weights
 
 EVERY_STEP = 100  # steps at the start that are all recorded
 LAST_STEPS = 20  # and at the end: one batch alone says little
@@ -72,5 +73,7 @@ def gap(oracle: Oracle, t: int, weights: list[Weights], gradients: list[Weights]
 
 def _flat(values: Weights, like: Weights) -> Tensor:
     """All tensors of a block as one vector in the order of `like`; a missing one is zero."""
-    parts = [(values[name] if name in values else torch.zeros_like(g)).reshape(-1) for name, g in like.items()]
+    parts = [
+        (values[name] if name in values else torch.zeros_like(g)).reshape(-1) for name, g in like.items()
+    ]
     return torch.cat(parts).double() if parts else torch.zeros(0, dtype=torch.float64)

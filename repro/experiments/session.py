@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, TextIO
 
-from repro.pipeline.machine import cores, machine_name
-from repro.pipeline.partition import graph_bytes
-from repro.pipeline.plan import Plan
+from repro.planning.machine import cores, machine_name
+from repro.planning.partition import graph_bytes
+from repro.planning.run_plan import Plan
 from repro.progress import Progress
 from repro.store import RunFolder, to_json
 
@@ -96,10 +96,12 @@ class Session:
 
 def timings(summaries: list[dict[str, Any]], plan: Plan, samples: int) -> dict[str, Any]:
     """Wall-clock, busy time and memory fields of result.json from the blocks' summaries."""
-    from repro.pipeline.memory import formula_bytes
+    from repro.planning.counted_memory import formula_bytes
 
     last = summaries[-1]
-    seconds = max(s["end"] for s in summaries) - max(s["start"] for s in summaries) - last["evaluation_seconds"]
+    seconds = (
+        max(s["end"] for s in summaries) - max(s["start"] for s in summaries) - last["evaluation_seconds"]
+    )
     schedule = plan.schedule()
     micro = plan.recipe.method.micro_batches(plan.recipe.data.batch_size)
     batch = plan.recipe.data.batch_size

@@ -1,7 +1,9 @@
 """Straggler experiment (our definition, dsp.md section 5): the same seed without and with random delays.
 
-Slow-down % = 100 (time with delays / time without - 1). The delays are the same for every method: whether batch i
-of block k is delayed depends on (seed, k, i), its length on the block's compute time in the run without delays.
+Slow-down % = 100 (time with delays / time without - 1). The delays are the same for every method: whether
+batch i
+of block k is delayed depends on (seed, k, i), its length on the block's compute time in the run without
+delays.
 """
 
 from __future__ import annotations
@@ -9,10 +11,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from repro.engine.processes.launch import Launch, Listener
 from repro.errors import RunFailed
 from repro.experiments.session import Session, timings
 from repro.experiments.train import samples_from
-from repro.pipeline.launch import Launch, Listener
 from repro.recipe import StragglerSpec
 
 
@@ -50,7 +52,9 @@ def run(session: Session) -> dict[str, Any]:
 def _same(losses: list[float], session: Session) -> Any:
     def step(batch: int, loss: float, samples: int) -> None:
         if loss != losses[batch]:
-            raise RunFailed(f"the loss of batch {batch} is {loss!r} with delays and {losses[batch]!r} without")
+            raise RunFailed(
+                f"the loss of batch {batch} is {loss!r} with delays and {losses[batch]!r} without"
+            )
         session.step(batch, loss, samples)
 
     return step

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from repro import data
+from repro.engine.processes import checkpoint
+from repro.engine.processes.launch import Launch, Listener
 from repro.experiments.session import Session, timings
-from repro.pipeline import checkpoint
-from repro.pipeline.approximation import fallback_words, summary
-from repro.pipeline.launch import Launch, Listener
+from repro.planning.gradient_plan import fallback_words, summary
 from repro.store import read_metrics, to_json, write_atomically
 
 
@@ -54,7 +54,9 @@ def _resume(session: Session, launch: Launch) -> None:
     found = checkpoint.newest(folder.checkpoints, session.plan.blocks, progress.say)
     if found is None:
         if begun:
-            progress.say(f"seed {session.seed}: cut off before its first checkpoint, starting again from zero")
+            progress.say(
+                f"seed {session.seed}: cut off before its first checkpoint, starting again from zero"
+            )
         folder.metrics.unlink(missing_ok=True)
         return
     launch.resume, manifest = found

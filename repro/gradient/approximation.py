@@ -51,8 +51,8 @@ def attach(
 
     `numbers` = number_convolutions of the whole network: what is drawn and decided never depends on how the network
     is cut. `timings` is the folder of measured times (only the schedule `measured` reads it). `replace` (for
-    measurements) gives what runs in place of an estimator that the schedule asks for. UserError for rules that do
-    not fit the network, MissingError for a forced kernel whose hardware is missing.
+    measurements) gives what runs in place of an estimator that the schedule asks for. UserError for rules
+    that do not fit the network, MissingError for a forced kernel whose hardware is missing.
     """
     schedule = schedules.build(settings, numbers, steps_per_epoch, epochs)
     device = next((p.device for _, module in layers for p in module.parameters()), torch.device("cpu"))
@@ -98,8 +98,8 @@ class Approximation:
     def set_batch(self, batch: int, micro: int = 0) -> None:
         """Say which batch (over all epochs, from 0) and micro-batch the next forward belongs to.
 
-        What the schedule asks of each convolution is looked up here for all of them: between two convolutions, with
-        cold caches, the same look takes ten times as long.
+        What the schedule asks of each convolution is looked up here for all of them: between two
+        convolutions, with cold caches, the same look takes ten times as long.
         """
         self._batch, self._micro = batch, micro
         for number in self._asked:

@@ -19,8 +19,8 @@ def convolution(
 ) -> Tensor:
     """Convolve x [N, Cin, H, W] with weight [Cout, Cin/groups, Kh, Kw] and bias [Cout].
 
-    The estimator and the seed are fixed here, at the forward: a graph that is kept over several batches uses those
-    of its own batch. X is kept only if the estimator needs it (zero and random do not).
+    The estimator and the seed are fixed here, at the forward: a graph that is kept over several batches uses
+    those of its own batch. X is kept only if the estimator needs it (zero and random do not).
     """
     y: Tensor = _Convolution.apply(x, weight, bias, geometry, estimator, seed)
     return y
@@ -29,7 +29,13 @@ def convolution(
 class _Convolution(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry, estimator: Estimator, seed: int
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        geometry: Geometry,
+        estimator: Estimator,
+        seed: int,
     ) -> Tensor:
         keep = estimator.needs_input and ctx.needs_input_grad[1]
         ctx.save_for_backward(weight, *([x] if keep else []))

@@ -30,7 +30,9 @@ class Fraction:
 
 
 def fraction(
-    schedule: Schedule, shapes: Mapping[str, ConvShape] | None = None, faster: Mapping[int, bool] | None = None
+    schedule: Schedule,
+    shapes: Mapping[str, ConvShape] | None = None,
+    faster: Mapping[int, bool] | None = None,
 ) -> Fraction | None:
     """The realised fraction. `measured` needs `faster` (number -> was the estimate faster); None without it."""
     if schedule.measured and faster is None:
@@ -85,7 +87,8 @@ def describe(
     """All that `repro show` says of a recipe's schedule on a whole network and images [C, H, W].
 
     `schedule` (name), `grid` (text), `fraction_layers` and `fraction_flops` (0 to 1; None for `measured`, which is
-    only known on the device), `convolutions` (rows: number, name, shape, flops of one image). UserError as `build`.
+    only known on the device), `convolutions` (rows: number, name, shape, flops of one image). UserError as
+    `build`.
     """
     shapes = trace(layers, image_shape)
     numbers = number_convolutions(layers)

@@ -24,7 +24,9 @@ class Geometry(NamedTuple):
         """Height and width of the output for an input of `height` x `width` pixels."""
         sizes = [
             (size + 2 * p - d * (k - 1) - 1) // s + 1
-            for size, k, s, p, d in zip((height, width), self.kernel, self.stride, self.padding, self.dilation, strict=True)
+            for size, k, s, p, d in zip(
+                (height, width), self.kernel, self.stride, self.padding, self.dilation, strict=True
+            )
         ]
         return sizes[0], sizes[1]
 
@@ -55,7 +57,9 @@ class ConvShape:
     def flops(self) -> int:
         """Operations of the dense filter gradient: two for each product."""
         high, wide = self.output_size
-        per_pixel = self.in_channels // self.geometry.groups * self.geometry.kernel[0] * self.geometry.kernel[1]
+        per_pixel = (
+            self.in_channels // self.geometry.groups * self.geometry.kernel[0] * self.geometry.kernel[1]
+        )
         return 2 * self.batch * self.out_channels * high * wide * per_pixel
 
     @property
@@ -82,13 +86,18 @@ def counted(module: nn.Module) -> bool:
 
 def geometry_of(module: nn.Conv2d) -> Geometry | str:
     """The geometry of a module, or in words why its filter gradient cannot be approximated."""
-    kernel, dilation = (module.kernel_size[0], module.kernel_size[1]), (module.dilation[0], module.dilation[1])
+    kernel, dilation = (
+        (module.kernel_size[0], module.kernel_size[1]),
+        (module.dilation[0], module.dilation[1]),
+    )
     if type(module).forward is not nn.Conv2d.forward:
         return f"{type(module).__name__} has a forward of its own"
     if module.padding_mode != "zeros":
         return f"padding_mode '{module.padding_mode}'"
     if isinstance(module.padding, str):
-        reach = [d * (k - 1) if module.padding == "same" else 0 for k, d in zip(kernel, dilation, strict=True)]
+        reach = [
+            d * (k - 1) if module.padding == "same" else 0 for k, d in zip(kernel, dilation, strict=True)
+        ]
         if any(r % 2 for r in reach):
             return "padding 'same' that differs between the sides"
         padding = (reach[0] // 2, reach[1] // 2)

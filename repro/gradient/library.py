@@ -10,7 +10,9 @@ from repro.gradient.geometry import Geometry
 
 def forward(x: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:
     """Convolution of x [N, Cin, H, W] with weight [Cout, Cin/groups, Kh, Kw]."""
-    y: Tensor = torch.conv2d(x, weight, bias, geometry.stride, geometry.padding, geometry.dilation, geometry.groups)
+    y: Tensor = torch.conv2d(
+        x, weight, bias, geometry.stride, geometry.padding, geometry.dilation, geometry.groups
+    )
     return y
 
 
@@ -27,9 +29,20 @@ def input_gradient(x: Tensor, dy: Tensor, weight: Tensor, geometry: Geometry) ->
 def _backward(
     x: Tensor, dy: Tensor, weight: Tensor, geometry: Geometry, mask: tuple[bool, bool, bool]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    # What `mask` leaves out is really not computed, with one exception: on CPU oneDNN makes the filter gradient
+    # What `mask` leaves out is really not computed, with one exception: on CPU oneDNN makes the filter
+    # gradient
     # whenever the bias gradient is asked for. The bias gradient is therefore always summed apart from this.
     result: tuple[Tensor, Tensor, Tensor] = torch.ops.aten.convolution_backward.default(
-        dy, x, weight, None, geometry.stride, geometry.padding, geometry.dilation, False, (0, 0), geometry.groups, mask
+        dy,
+        x,
+        weight,
+        None,
+        geometry.stride,
+        geometry.padding,
+        geometry.dilation,
+        False,
+        (0, 0),
+        geometry.groups,
+        mask,
     )
     return result

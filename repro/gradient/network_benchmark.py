@@ -1,6 +1,7 @@
 """What a schedule saves over a whole training step, beside what `zero` saves on it: the ceiling.
 
-Measured twice in the same steps: the whole step, and a clock around the filter gradients alone. The first is what a
+Measured twice in the same steps: the whole step, and a clock around the filter gradients alone. The first is
+what a
 user gains, the second is what can be told apart: a step's own scatter is as large as what there is to save.
 """
 
@@ -30,7 +31,14 @@ Series = NDArray[np.float64]  # a value a round
 
 # (estimator, schedule) -> measured beside the plain network
 _PLAIN = "full", "none"
-VARIANTS = (("zero", "s1"), ("top1", "s1"), ("random", "s1"), ("top1", "all"), ("top1", "measured"), ("zero", "all"))
+VARIANTS = (
+    ("zero", "s1"),
+    ("top1", "s1"),
+    ("random", "s1"),
+    ("top1", "all"),
+    ("top1", "measured"),
+    ("zero", "all"),
+)
 
 
 def rows(
@@ -47,9 +55,10 @@ def rows(
 ) -> list[dict[str, Any]]:
     """One row for each variant: seconds of a step (forward, backward, SGD with momentum) on random images [C, H, W].
 
-    All variants and the plain network take turns, on the same network; only batches on which the schedule is active
-    are run (`s2` and `s3` save the stated share only on every 4th or 2nd batch). The variant `full` on a schedule is
-    the plain network with a clock around the filter gradients of the schedule's layers.
+    All variants and the plain network take turns, on the same network; only batches on which the schedule is
+    active
+    are run (`s2` and `s3` save the stated share only on every 4th or 2nd batch). The variant `full` on a
+    schedule is the plain network with a clock around the filter gradients of the schedule's layers.
     `saved` = fraction of the plain step's time, median of the paired differences; `share_of_zero` = saved / what
     `zero` saves on the same schedule. `filter_seconds`: inside the filter gradients of the schedule's layers;
     `filter_share_of_zero` = (full - own) / (full - zero) of these. Intervals: 95 %, bootstrap over the rounds.
@@ -107,7 +116,9 @@ def rows(
     actions = [partial(step, variant) for variant in everyone]
     totals = dict(zip(everyone, interleaved(actions, device, repeats), strict=True))
     whole = {variant: np.array(times) for variant, times in totals.items()}
-    filters = {variant: np.array(times[-repeats:]) for variant, times in inside.items()}  # less the unmeasured rounds
+    filters = {
+        variant: np.array(times[-repeats:]) for variant, times in inside.items()
+    }  # less the unmeasured rounds
     return [_row(model, layout, variant, whole, filters) for variant in everyone]
 
 
@@ -146,6 +157,9 @@ def _interval(name: str, series: tuple[Series, ...], statistic: Callable[..., fl
     """The statistic of paired series, with a 95 % bootstrap interval over the pairs."""
     generator = np.random.default_rng(0)
     count = len(series[0])
-    draws = [float(statistic(*(s[chosen] for s in series))) for chosen in generator.integers(count, size=(1000, count))]
+    draws = [
+        float(statistic(*(s[chosen] for s in series)))
+        for chosen in generator.integers(count, size=(1000, count))
+    ]
     low, high = np.quantile(draws, [0.025, 0.975])
     return {name: float(statistic(*series)), f"{name}_low": float(low), f"{name}_high": float(high)}

@@ -29,10 +29,13 @@ def number_convolutions(layers: Layers) -> dict[str, int]:
     return {name: number for number, (name, _) in enumerate(named_convolutions(layers), start=1)}
 
 
-def trace(layers: Sequence[tuple[str, nn.Module]], image_shape: tuple[int, ...], batch: int = 1) -> dict[str, ConvShape]:
+def trace(
+    layers: Sequence[tuple[str, nn.Module]], image_shape: tuple[int, ...], batch: int = 1
+) -> dict[str, ConvShape]:
     """Names and shapes of the counted convolutions in the order of a real forward of one image [C, H, W].
 
-    The shapes are stated for `batch` images. Runs in evaluation mode without graph and leaves the mode as it was.
+    The shapes are stated for `batch` images. Runs in evaluation mode without graph and leaves the mode as it
+    was.
     """
     found: dict[str, ConvShape] = {}
     names = {id(module): name for name, module in named_convolutions(layers)}
@@ -41,13 +44,15 @@ def trace(layers: Sequence[tuple[str, nn.Module]], image_shape: tuple[int, ...],
     def note(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         assert isinstance(module, nn.Conv2d)
         _, channels, height, width = inputs[0].shape
-        # Only the output's size counts here, so padding that has no geometry of its own is given as what it does.
+        # Only the output's size counts here, so padding that has no geometry of its own is given as what it
+        # does.
         kernel = (module.kernel_size[0], module.kernel_size[1])
         dilation = (module.dilation[0], module.dilation[1])
         stride = (module.stride[0], module.stride[1])
         if isinstance(module.padding, str):
             padding = tuple(
-                d * (k - 1) // 2 if module.padding == "same" else 0 for k, d in zip(kernel, dilation, strict=True)
+                d * (k - 1) // 2 if module.padding == "same" else 0
+                for k, d in zip(kernel, dilation, strict=True)
             )
         else:
             padding = module.padding

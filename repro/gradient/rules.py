@@ -59,8 +59,14 @@ def read_stride(text: str, field: str) -> Stride:
         values = [int(part) if part.strip() else None for part in parts]
     except ValueError:
         values = []
-    if not 1 <= len(values) <= 3 or any(v is not None and v < 0 for v in values) or (len(values) == 3 and values[2] == 0):
-        raise UserError(f"{field} = '{text}' is not a slice \"start:stop:step\" of numbers from 0 (a step from 1).")
+    if (
+        not 1 <= len(values) <= 3
+        or any(v is not None and v < 0 for v in values)
+        or (len(values) == 3 and values[2] == 0)
+    ):
+        raise UserError(
+            f"{field} = '{text}' is not a slice \"start:stop:step\" of numbers from 0 (a step from 1)."
+        )
     if len(values) == 1:
         if values[0] is None:
             raise UserError(f"{field} is empty; ':' means all.")
@@ -79,7 +85,9 @@ def _layers(given: str | tuple[str | int, ...], field: str, numbers: Mapping[str
             stride = read_stride(item, field)
             chosen = {number for number in numbers.values() if number in stride}
             if not chosen:
-                raise UserError(f"{field} = '{item}' covers none of the network's {len(numbers)} convolutions.")
+                raise UserError(
+                    f"{field} = '{item}' covers none of the network's {len(numbers)} convolutions."
+                )
             found |= chosen
         else:
             found |= _named(item, field, numbers)
@@ -88,7 +96,9 @@ def _layers(given: str | tuple[str | int, ...], field: str, numbers: Mapping[str
 
 def _existing(number: int, field: str, numbers: Mapping[str, int]) -> int:
     if number not in numbers.values():
-        raise UserError(f"{field} names convolution {number}, but the network's are numbered 1 to {len(numbers)}.")
+        raise UserError(
+            f"{field} names convolution {number}, but the network's are numbered 1 to {len(numbers)}."
+        )
     return number
 
 

@@ -10,8 +10,8 @@ Convolutions are numbered from 1 in forward order (3x3 and larger only); batches
     measured   like all, where the estimate was measured faster than the library's gradient here (ours)
     alternate  the second convolution, every 2nd batch (the paper's schedule for the 2-layer CNN)
 
-"Every 4th batch" is the 4th, the 8th and so on: batches 3, 7, ... A recipe may give rules of its own instead; the
-first rule that covers (convolution, batch, epoch) decides, and where none does the gradient is full.
+"Every 4th batch" is the 4th, the 8th and so on: batches 3, 7, ... A recipe may give rules of its own instead;
+the first rule that covers (convolution, batch, epoch) decides, and where none does the gradient is full.
 """
 
 from __future__ import annotations
@@ -79,8 +79,12 @@ def build(settings: GradientSpec, numbers: Mapping[str, int], steps_per_epoch: i
     else:
         rules = settings.schedule
         places = [f"gradient.schedule[{i}]" for i in range(len(rules))]
-    read_rules = tuple(read(rule, place, settings.estimator, numbers) for rule, place in zip(rules, places, strict=True))
-    return Schedule(name, read_rules, dict(numbers), max(1, steps_per_epoch), epochs, measured=name == "measured")
+    read_rules = tuple(
+        read(rule, place, settings.estimator, numbers) for rule, place in zip(rules, places, strict=True)
+    )
+    return Schedule(
+        name, read_rules, dict(numbers), max(1, steps_per_epoch), epochs, measured=name == "measured"
+    )
 
 
 def _named(name: str, epochs: int) -> tuple[GradientRule, ...]:

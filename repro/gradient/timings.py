@@ -33,8 +33,8 @@ class Timings:
     def faster(self, shape: ConvShape, x: Tensor, estimator: Estimator) -> bool:
         """Whether `estimator` beats the library's filter gradient at this shape, in the layout, type and device of x.
 
-        The batch size takes part in the measurement but not in the stored name, so that a smaller last batch, or a
-        resumed run, decides the same.
+        The batch size takes part in the measurement but not in the stored name, so that a smaller last batch,
+        or a resumed run, decides the same.
         """
         device = device_name(x.device)
         name = self._name(shape, x, estimator)
@@ -77,7 +77,9 @@ class Timings:
         kernel = getattr(estimator, "kernel", "")
         if kernel:
             kernel = f"{kernel}-{version()}"  # an improved kernel is measured anew
-        return f"{estimator.name} {kernel} {shape.label} {layout} {x.dtype} threads={threads}".replace("torch.", "")
+        return f"{estimator.name} {kernel} {shape.label} {layout} {x.dtype} threads={threads}".replace(
+            "torch.", ""
+        )
 
 
 def measure(shape: ConvShape, like: Tensor, estimator: Estimator, pairs: int = PAIRS) -> dict[str, float]:
@@ -94,13 +96,19 @@ def measure(shape: ConvShape, like: Tensor, estimator: Estimator, pairs: int = P
     dy = noise(shape.batch, shape.out_channels, *shape.output_size)
     weight = noise(shape.out_channels, shape.in_channels // g.groups, *g.kernel)
     dense, estimate = interleaved(
-        [lambda: library.filter_gradient(x, dy, weight, g), lambda: estimator(x, dy, weight, g, 0)], like.device, pairs
+        [lambda: library.filter_gradient(x, dy, weight, g), lambda: estimator(x, dy, weight, g, 0)],
+        like.device,
+        pairs,
     )
     return {"dense_ms": statistics.median(dense) * 1e3, "ms": statistics.median(estimate) * 1e3}
 
 
 def interleaved(
-    actions: Sequence[Callable[[], object]], device: torch.device, repeats: int, *, processor_time: bool = False
+    actions: Sequence[Callable[[], object]],
+    device: torch.device,
+    repeats: int,
+    *,
+    processor_time: bool = False,
 ) -> list[list[float]]:
     """Seconds of each action, `repeats` times in turn, after two unmeasured rounds.
 

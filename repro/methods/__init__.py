@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from repro.errors import nearest
-from repro.methods.base import Method
 from repro.methods.bp import BP
 from repro.methods.ddg import DDG
 from repro.methods.dni import DNI
@@ -22,6 +21,7 @@ from repro.methods.dsp import DSP
 from repro.methods.fdg import FDG
 from repro.methods.fr import FR
 from repro.methods.gpipe import GPipe
+from repro.methods.method import Method
 
 BUILT_IN: dict[str, type[Method]] = {
     "bp": BP,
@@ -47,7 +47,9 @@ def find_method(name: str) -> type[Method]:
     if name in plugins:
         return _checked(plugins[name].load(), name)
     names = [*BUILT_IN, *plugins]
-    raise ValueError(f"unknown method '{name}'.{nearest(name, names)} Allowed: {', '.join(names)}, or path/to/file.py:Class")
+    raise ValueError(
+        f"unknown method '{name}'.{nearest(name, names)} Allowed: {', '.join(names)}, or path/to/file.py:Class"
+    )
 
 
 def parse_method(value: Any) -> Method:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from repro.methods.base import Method
+from repro.methods.method import Method
 from repro.schedule import Schedule
 from repro.schedule.decoupled import decoupled
 
@@ -22,4 +22,6 @@ class BP(Method):
     def schedule(self, blocks: int, num_batches: int, evaluations: Mapping[int, int]) -> Schedule:
         """All queues are empty and nothing is stale: each block waits for its neighbours."""
         zeros = (0,) * blocks
-        return decoupled(num_batches=num_batches, m=zeros, p=zeros, q=zeros, recompute=False, evaluations=evaluations)
+        return decoupled(
+            num_batches=num_batches, m=zeros, p=zeros, q=zeros, recompute=False, evaluations=evaluations
+        )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from repro.methods.base import LockingRule, Method
+from repro.methods.method import LockingRule, Method
 from repro.schedule import Schedule, Staleness
 from repro.schedule.decoupled import by_staleness
 

@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from repro.methods.base import Method, PositiveInt
+from repro.methods.method import Method, PositiveInt
 from repro.schedule import Action, Kind, Schedule
 
 
@@ -32,7 +32,9 @@ class DNI(Method):
     def check(self, blocks: int, batch_size: int) -> None:
         """The predictor keeps the map's size."""
         if self.kernel % 2 == 0:
-            raise ValueError(f"method.kernel = {self.kernel} must be odd, so that the predictor keeps the map's size")
+            raise ValueError(
+                f"method.kernel = {self.kernel} must be odd, so that the predictor keeps the map's size"
+            )
 
     def schedule(self, blocks: int, num_batches: int, evaluations: Mapping[int, int]) -> Schedule:
         """F B U with the prediction, then M on the gradient that is `lag` batches old."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
-from repro.methods.base import Method, PositiveInt
+from repro.methods.method import Method, PositiveInt
 from repro.schedule import Action, Kind, Schedule
 
 

@@ -1,8 +1,14 @@
 """Networks as lists of layers that can be cut between any two of them, never inside a residual block."""
 
-from repro.models.catalogue import layers, names
-from repro.models.inspection import estimated_cost, mutates_input, normalises_one_value, shapes, shared_parameters
+from repro.models.inspection import (
+    estimated_cost,
+    mutates_input,
+    normalises_one_value,
+    shapes,
+    shared_parameters,
+)
 from repro.models.layer import LayerFactory, run_layer
+from repro.models.networks import layers, names
 
 __all__ = [
     "LayerFactory",

@@ -63,7 +63,9 @@ class GroupedBlock(nn.Module):
         self.conv3, self.norm3 = nn.Conv2d(inner, out, 1, bias=False), nn.BatchNorm2d(out)
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or channels != out:
-            self.shortcut = nn.Sequential(nn.Conv2d(channels, out, 1, stride, bias=False), nn.BatchNorm2d(out))
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(channels, out, 1, stride, bias=False), nn.BatchNorm2d(out)
+            )
 
     def forward(self, x: Tensor) -> Tensor:
         """[N, C, H, W] -> [N, out, H/stride, W/stride]."""
@@ -79,7 +81,11 @@ def preactivation_layers(channels: int, classes: int, blocks: int = 18) -> list[
     for stage, width in enumerate((16, 32, 64), start=1):
         for number in range(1, blocks + 1):
             stride = 2 if stage > 1 and number == 1 else 1
-            found.append(LayerFactory(f"stage{stage}.block{number}", partial(PreactivationBlock, before, width, stride)))
+            found.append(
+                LayerFactory(
+                    f"stage{stage}.block{number}", partial(PreactivationBlock, before, width, stride)
+                )
+            )
             before = 4 * width
     return [*found, LayerFactory("head", partial(PreactivationHead, before, classes))]
 
@@ -93,7 +99,10 @@ def resnext_layers(channels: int, classes: int, cardinality: int = 8, base: int 
         for number in (1, 2, 3):
             stride = 2 if stage > 1 and number == 1 else 1
             found.append(
-                LayerFactory(f"stage{stage}.block{number}", partial(GroupedBlock, before, inner, out, stride, cardinality))
+                LayerFactory(
+                    f"stage{stage}.block{number}",
+                    partial(GroupedBlock, before, inner, out, stride, cardinality),
+                )
             )
             before = out
     return [*found, LayerFactory("head", partial(PooledHead, before, classes))]

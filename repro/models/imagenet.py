@@ -1,7 +1,9 @@
 """ImageNet ResNet-18 and ResNet-50 from torchvision's blocks, as a list of layers.
 
-11.7 M and 25.6 M weights for 1000 classes. The DSP paper's ImageNet models are not named in what we have; these two are
-our choice. `to_torchvision` and `from_torchvision` map the names of weights, so they can be carried both ways.
+11.7 M and 25.6 M weights for 1000 classes. The DSP paper's ImageNet models are not named in what we have;
+these two are
+our choice. `to_torchvision` and `from_torchvision` map the names of weights, so they can be carried both
+ways.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ def layers(depth: int, channels: int, classes: int) -> list[LayerFactory]:
         width = 64 * 2 ** (stage - 1)
         for index in range(1, number + 1):
             stride = 2 if stage > 1 and index == 1 else 1
-            found.append(LayerFactory(f"stage{stage}.block{index}", partial(_block, kind, before, width, stride)))
+            found.append(
+                LayerFactory(f"stage{stage}.block{index}", partial(_block, kind, before, width, stride))
+            )
             before = width * kind.expansion
     return [*found, LayerFactory("head", partial(PooledHead, before, classes))]
 

@@ -18,8 +18,8 @@ Shape = tuple[int, ...]
 def shapes(factories: Sequence[LayerFactory], image_shape: Shape) -> list[Shape]:
     """Return the input shape of every layer and, last, the output's, without the batch.
 
-    One image passes through one layer of each kind. Meta tensors would save that, but importing what they need
-    takes longer (over a second with torch 2.14).
+    One image passes through one layer of each kind. Meta tensors would save that, but importing what they
+    need takes longer (over a second with torch 2.14).
     """
     found = [tuple(image_shape)]
     known: dict[tuple[str, Shape], Shape] = {}  # layers made alike are looked at once
@@ -35,8 +35,8 @@ def shapes(factories: Sequence[LayerFactory], image_shape: Shape) -> list[Shape]
 def estimated_cost(module: nn.Module, input_shape: Shape) -> int:
     """Multiply-adds of one forward for one sample, plus one for every element of the output (layers without any count).
 
-    The same on every machine. Counts convolutions and linear layers, wherever they sit in `module`; torch's own
-    counter gives the same numbers (a test compares them), but imports for seconds at its first use.
+    The same on every machine. Counts convolutions and linear layers, wherever they sit in `module`; torch's
+    own counter gives the same numbers (a test compares them), but imports for seconds at its first use.
     """
     found = 0
 

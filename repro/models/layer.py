@@ -40,7 +40,8 @@ class LayerFactory:
 def run_layer(module: nn.Module, name: str, x: Tensor, seed: int, batch: int, micro: int = 0) -> Tensor:
     """Call a layer in training; a layer with dropout draws by (seed, name, batch, micro), so a replay draws alike.
 
-    In evaluation mode, or without dropout, no generator is touched. Whether a layer has dropout is looked up once.
+    In evaluation mode, or without dropout, no generator is touched. Whether a layer has dropout is looked up
+    once.
     """
     if module.training and draws_random_numbers(module):
         number = derive(seed, "dropout", name, batch, micro)

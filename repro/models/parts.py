@@ -8,7 +8,9 @@ from torch import Tensor, nn
 class ConvUnit(nn.Sequential):
     """Convolution, BatchNorm (or a bias instead) and ReLU; [N, C, H, W] -> [N, out, H/stride, W/stride]."""
 
-    def __init__(self, channels: int, out: int, *, kernel: int = 3, stride: int = 1, batch_norm: bool = True) -> None:
+    def __init__(
+        self, channels: int, out: int, *, kernel: int = 3, stride: int = 1, batch_norm: bool = True
+    ) -> None:
         parts: list[tuple[str, nn.Module]] = [
             ("conv", nn.Conv2d(channels, out, kernel, stride, kernel // 2, bias=not batch_norm))
         ]

@@ -1,7 +1,7 @@
 """CIFAR ResNets of basic blocks, depth 6n+2 (He et al., arXiv 1512.03385), with parameter-free shortcuts (option A).
 
-resnet20: 0.27 M weights, resnet98 (n=16), resnet110: 1.73 M, resnet164 (n=27) for 3x32x32 images and 10 classes.
-Widths 16, 32, 64 in three stages of n blocks; the second and third stage halve the map.
+resnet20: 0.27 M weights, resnet98 (n=16), resnet110: 1.73 M, resnet164 (n=27) for 3x32x32 images and 10
+classes. Widths 16, 32, 64 in three stages of n blocks; the second and third stage halve the map.
 """
 
 from __future__ import annotations
@@ -43,6 +43,10 @@ def layers(depth: int, channels: int, classes: int, batch_norm: bool) -> list[La
     for stage, out in enumerate(WIDTHS, start=1):
         for number in range(1, blocks + 1):
             stride = 2 if stage > 1 and number == 1 else 1
-            found.append(LayerFactory(f"stage{stage}.block{number}", partial(BasicBlock, width, out, stride, batch_norm)))
+            found.append(
+                LayerFactory(
+                    f"stage{stage}.block{number}", partial(BasicBlock, width, out, stride, batch_norm)
+                )
+            )
             width = out
     return [*found, LayerFactory("head", partial(PooledHead, width, classes))]

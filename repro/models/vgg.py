@@ -1,6 +1,7 @@
 """VGG-19 with BatchNorm for small images (Simonyan and Zisserman, arXiv 1409.1556; CIFAR head of one linear layer).
 
-Sixteen 3x3 convolutions of widths 64 (2), 128 (2), 256 (4), 512 (8) on maps of 32, 16, 8, 4, 2 for 32x32 images; 20.0 M
+Sixteen 3x3 convolutions of widths 64 (2), 128 (2), 256 (4), 512 (8) on maps of 32, 16, 8, 4, 2 for 32x32
+images; 20.0 M
 weights. Images smaller than 32 skip the last pools, those that would leave less than one pixel.
 """
 
@@ -13,7 +14,13 @@ from torch import nn
 from repro.models.layer import LayerFactory
 from repro.models.parts import ConvUnit, PooledHead
 
-STAGES = ((64, 2), (128, 2), (256, 4), (512, 4), (512, 4))  # (channels, convolutions), each stage ends in a pool
+STAGES = (
+    (64, 2),
+    (128, 2),
+    (256, 4),
+    (512, 4),
+    (512, 4),
+)  # (channels, convolutions), each stage ends in a pool
 
 
 def _unit(channels: int, out: int, batch_norm: bool, pool: bool, dropout: float) -> nn.Sequential:

@@ -26,8 +26,8 @@ _LEFT_OUT = {
 def run_hash(recipe: Recipe, *, device: str, data_identity: str, cut: tuple[int, ...]) -> str:
     """Return 12 hex digits that name the run's folder.
 
-    Covers the settings, the device type ("cpu" or "cuda", not its index), K, the resolved `cut`, what the data
-    set holds and the version of the numerics; not the number of threads or of loader workers.
+    Covers the settings, the device type ("cpu" or "cuda", not its index), K, the resolved `cut`, what the
+    data set holds and the version of the numerics; not the number of threads or of loader workers.
     """
     values: dict[str, Any] = recipe.model_dump(mode="json", exclude=_LEFT_OUT)  # type: ignore[arg-type]
     values.update(cut=list(cut), device=device.split(":")[0], data_identity=data_identity, numerics=NUMERICS)

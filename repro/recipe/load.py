@@ -87,7 +87,9 @@ def load(name: str, profile: str = "paper", overrides: Mapping[str, Any] | None 
     raw = _resolve(path)
     profiles = raw.pop("profiles", {})
     if profile == "reference" and profile not in profiles:
-        raise UserError(f"--profile reference: the project has made no reference runs of {path.stem}; take another profile")
+        raise UserError(
+            f"--profile reference: the project has made no reference runs of {path.stem}; take another profile"
+        )
     raw = _merge(raw, profiles.get(profile, {}))
     raw.update(name=path.stem, group=raw.get("group", path.parent.name), profile=profile)
     if raw["group"] not in ("dsp", "gradient-approximation"):
@@ -118,7 +120,9 @@ def _find(name: str) -> Path:
         return path
     files = _files()
     if name not in files:
-        raise UserError(f"unknown recipe '{name}'.{nearest(name, files)} `repro list` shows all {len(files)} recipes.")
+        raise UserError(
+            f"unknown recipe '{name}'.{nearest(name, files)} `repro list` shows all {len(files)} recipes."
+        )
     return files[name]
 
 
@@ -130,9 +134,13 @@ def _resolve(path: Path, below: tuple[Path, ...] = ()) -> dict[str, Any]:
         return raw
     chain, settings = (*below, path), paths.recipes() / SETTINGS
     places = (folder / f"{base}.yaml" for folder in (path.parent, settings))
-    found = next((place for place in places if place not in chain and place.is_file()), None) or _files().get(base)
+    found = next((place for place in places if place not in chain and place.is_file()), None) or _files().get(
+        base
+    )
     if found is None or found in chain:
-        raise UserError(f"{path}: extends: '{base}' is neither beside it, nor in {settings}, nor a recipe (`repro list`)")
+        raise UserError(
+            f"{path}: extends: '{base}' is neither beside it, nor in {settings}, nor a recipe (`repro list`)"
+        )
     return _merge(_resolve(found, chain), raw)
 
 

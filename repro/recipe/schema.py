@@ -104,8 +104,8 @@ class GradientSpec(Spec):
 
     estimator: Literal["full", "zero", "random", "top1", "sampled", "shared-topk"] = "full"
     scale: Literal["natural", "paper"] = "natural"
-    # A name or rules. Told apart before they are read, so that an error is about what was meant; the brackets mark what
-    # is no field in an error's place.
+    # A name or rules. Told apart before they are read, so that an error is about what was meant; the brackets
+    # mark what is no field in an error's place.
     schedule: Annotated[
         Annotated[Literal["s1", "s2", "s3", "early", "all", "measured", "alternate"], Tag("[name]")]
         | Annotated[tuple[GradientRule, ...], Field(min_length=1), Tag("[rules]")],

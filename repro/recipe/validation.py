@@ -49,7 +49,9 @@ def _sentence(error: ValidationError, prefix: str, model: type[BaseModel] | None
         return f"{field}: {message}" if field else message
     close = ""
     if kind == "literal_error":
-        close = nearest(str(value), [w.strip(" '") for w in first["ctx"]["expected"].replace(" or ", ",").split(",")])
+        close = nearest(
+            str(value), [w.strip(" '") for w in first["ctx"]["expected"].replace(" or ", ",").split(",")]
+        )
     message = first["msg"][0].lower() + first["msg"][1:]
     return f"{field} = {value!r}: {message}.{close}"
 

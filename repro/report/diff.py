@@ -13,9 +13,9 @@ import yaml
 
 from repro.errors import UserError
 from repro.report import stats
-from repro.report.current import flatten
-from repro.report.group import Group, shares_start
-from repro.report.source import Source
+from repro.report.stored.current import flatten
+from repro.report.stored.group import Group, shares_start
+from repro.report.stored.source import Source
 from repro.report.table import Column, Measured, Table, Value
 from repro.store import RunFolder, read_metrics
 
@@ -46,11 +46,14 @@ class _Side:
 def compare(a: str, b: str, runs_root: Path) -> Table:
     """Compare two runs (a seed's folder, or `<recipe>/<hash>/seed-<s>` under `runs_root`) or two recipes (name or YAML).
 
-    Only what differs gets a row. UserError where a word is neither a run nor a recipe, or one is a run and one a recipe.
+    Only what differs gets a row. UserError where a word is neither a run nor a recipe, or one is a run and
+    one a recipe.
     """
     left, right = _read(a, runs_root), _read(b, runs_root)
     if left.is_run != right.is_run:
-        raise UserError(f"'{a}' is a {_kind(left)} and '{b}' is a {_kind(right)}: give two runs or two recipes")
+        raise UserError(
+            f"'{a}' is a {_kind(left)} and '{b}' is a {_kind(right)}: give two runs or two recipes"
+        )
     table = Table("diff", COLUMNS)
     settings = _different("settings", flatten(left.settings), flatten(right.settings))
     table.rows += settings
@@ -113,8 +116,14 @@ def _read(word: str, root: Path) -> _Side:
     try:
         recipe = load(word)
     except UserError as error:
-        raise UserError(f"'{word}' is neither the folder of a run (looked in . and {root}) nor a recipe: {error}") from None
-    return _Side(f"recipe {recipe.name} (settings of profile paper)", recipe.model_dump(mode="json"), recipe=recipe.name)
+        raise UserError(
+            f"'{word}' is neither the folder of a run (looked in . and {root}) nor a recipe: {error}"
+        ) from None
+    return _Side(
+        f"recipe {recipe.name} (settings of profile paper)",
+        recipe.model_dump(mode="json"),
+        recipe=recipe.name,
+    )
 
 
 def _is_recipe(word: str) -> bool:
@@ -147,7 +156,9 @@ def _different(part: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> list[di
         old, new = a.get(key), b.get(key)
         if old != new:
             change = new - old if _is_number(old) and _is_number(new) else None
-            rows.append({"part": part, "what": key, "a": _short(old), "b": _short(new), "change": _short(change)})
+            rows.append(
+                {"part": part, "what": key, "a": _short(old), "b": _short(new), "change": _short(change)}
+            )
     return rows
 
 
@@ -167,9 +178,17 @@ def _losses(a: _Side, b: _Side) -> list[dict[str, Value]]:
             {"part": "losses", "what": f"{words}; first difference at step {step}", **_pair(*change)}
         )  # fmt: skip
         worst = max(apart, key=lambda s: abs(second[s] - first[s]))
-        rows.append({"part": "losses", "what": f"largest difference, step {worst}", **_pair(first[worst], second[worst])})
+        rows.append(
+            {
+                "part": "losses",
+                "what": f"largest difference, step {worst}",
+                **_pair(first[worst], second[worst]),
+            }
+        )
         last = common[-1]
-        rows.append({"part": "losses", "what": f"last common step, {last}", **_pair(first[last], second[last])})
+        rows.append(
+            {"part": "losses", "what": f"last common step, {last}", **_pair(first[last], second[last])}
+        )
     return rows + _epochs(a, b)
 
 

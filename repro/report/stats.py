@@ -41,7 +41,9 @@ class Estimate:
         def move(x: float | None) -> float | None:
             return None if x is None else factor * x + offset
 
-        return Estimate(factor * self.mean + offset, move(self.low), move(self.high), self.n, self.paired, self.p)
+        return Estimate(
+            factor * self.mean + offset, move(self.low), move(self.high), self.n, self.paired, self.p
+        )
 
 
 def mean(values: Iterable[float]) -> float:

@@ -34,8 +34,8 @@ class Column:
 
     `decimals` None shows three significant digits. `ratio`: the interval is written as [low, high] instead of +-.
     `context` columns (where and on what a row was made) move into the caption where all rows agree. `number` aligns
-    to the right. `wrap`: width at which the txt form breaks lines. `hidden`: in JSON and CSV only. `once`: left
-    blank for readers where it repeats the row above and the first column does too.
+    to the right. `wrap`: width at which the txt form breaks lines. `hidden`: in JSON and CSV only. `once`:
+    left blank for readers where it repeats the row above and the first column does too.
     """
 
     name: str

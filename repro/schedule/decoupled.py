@@ -79,11 +79,13 @@ def decoupled(
                     yield Action(Kind.EVALUATE, places[due + 1])
 
     def _waits_above(i: int, mine: int, above: int) -> bool:
-        # Block k+1 stops after update u, having taken batches below u + above; block k still sends up to u + mine.
+        # Block k+1 stops after update u, having taken batches below u + above; block k still sends up to u +
+        # mine.
         return any(u + above <= i < u + mine for u in range(i - mine + 1, i - above + 1) if u in places)
 
     def _last_evaluates_before(i: int, mine: int) -> bool:
-        # The last block forwards batch i only after an evaluation that this block has yet to reach: no barrier there.
+        # The last block forwards batch i only after an evaluation that this block has yet to reach: no
+        # barrier there.
         return any(u <= i < u + mine for u in range(i - mine + 1, i + 1) if u in places)
 
     return Schedule(

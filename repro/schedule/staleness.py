@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-EXAMPLE = '"1,1,0;4,2,0" (p before the semicolon, m after it) or "p=1 q=1" (the same for any number of blocks)'
+EXAMPLE = (
+    '"1,1,0;4,2,0" (p before the semicolon, m after it) or "p=1 q=1" (the same for any number of blocks)'
+)
 
 
 @dataclass(frozen=True)

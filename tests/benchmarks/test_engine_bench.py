@@ -7,7 +7,7 @@ import pytest
 
 from repro import paths
 from repro.benchmarks.engine import EngineBench
-from repro.pipeline.plan import make_plan
+from repro.planning.run_plan import make_plan
 
 
 def test_the_layers_are_measured_anew_once_a_bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

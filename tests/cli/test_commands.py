@@ -92,8 +92,12 @@ def test_a_run_leaves_a_complete_record_and_a_second_one_skips_it(repro: Repro, 
     assert [(r["recipe"], r["seed"], r["status"]) for r in found] == [
         (name, seed, "complete") for name in ("tiny-bp", "tiny-dsp") for seed in (0, 1)
     ]
-    needed = "status recipe hash profile seed method blocks device threads data num_steps updates weight_change"
-    needed += " train_seconds seconds_per_batch images_per_second busy_seconds peak_memory_bytes test_accuracy_last"
+    needed = (
+        "status recipe hash profile seed method blocks device threads data num_steps updates weight_change"
+    )
+    needed += (
+        " train_seconds seconds_per_batch images_per_second busy_seconds peak_memory_bytes test_accuracy_last"
+    )
     needed += " test_accuracy_best oversubscribed rss_bytes"
     for result in found:
         assert not [key for key in needed.split() if key not in result]
@@ -154,7 +158,9 @@ def test_wrong_input_is_refused_before_any_work(
     extra = ["--out", str(tmp_path / "runs")] if words[0] == "run" else []
     if words[0] in ("run", "verify") and "--profile" not in words:
         extra += ["--profile", "smoke"]
-    done = repro(*words, *extra, env={"REPRO_DATA": str(tmp_path / "data"), "REPRO_MIRROR": str(tmp_path / "nowhere")})
+    done = repro(
+        *words, *extra, env={"REPRO_DATA": str(tmp_path / "data"), "REPRO_MIRROR": str(tmp_path / "nowhere")}
+    )
     assert done.returncode == code, done.stderr
     for part in parts:
         assert part in done.stderr
@@ -205,7 +211,17 @@ def test_recipes_run_seed_by_seed(repro: Repro, tmp_path: Path) -> None:
 def test_a_label_out_of_range_ends_the_run_with_its_reason(blocks: int, repro: Repro, tmp_path: Path) -> None:
     """Field report B01: only the last block raises; the others end within seconds, the reason is said once."""
     begin = time.monotonic()
-    done = repro("run", TINY["bp"], "--set", "data.bad_label=5", "--set", f"blocks={blocks}", "--out", str(tmp_path), *SMOKE)
+    done = repro(
+        "run",
+        TINY["bp"],
+        "--set",
+        "data.bad_label=5",
+        "--set",
+        f"blocks={blocks}",
+        "--out",
+        str(tmp_path),
+        *SMOKE,
+    )
     assert time.monotonic() - begin < 60
     assert done.returncode == 1
     assert done.stderr.count("label 3 of training sample 5") == 1
@@ -223,7 +239,19 @@ def test_a_diverging_run_says_so(repro: Repro, tmp_path: Path) -> None:
 
 def test_a_killed_worker_fails_its_seed_and_the_others_go_on(tmp_path: Path) -> None:
     """Field reports B01 and B15."""
-    words = ["run", TINY["dsp"], "--seeds", "3", "--set", "blocks=3", "--set", "epochs=12", "--out", str(tmp_path), *SMOKE]
+    words = [
+        "run",
+        TINY["dsp"],
+        "--seeds",
+        "3",
+        "--set",
+        "blocks=3",
+        "--set",
+        "epochs=12",
+        "--out",
+        str(tmp_path),
+        *SMOKE,
+    ]
     process = start(*words)
     wait_for(process, "seed 1: epoch 2")
     workers = [pid for pid in children(process.pid) if len(children(pid)) == 0]
@@ -302,7 +330,9 @@ def finish(words: list[str], folder: Path) -> str:
 
 def numbers(folder: Path) -> tuple[object, ...]:
     """Everything in a run's record that must not depend on interruptions."""
-    rows = [json.loads(line) for line in next(folder.glob("*/*/seed-0/metrics.jsonl")).read_text().splitlines()]
+    rows = [
+        json.loads(line) for line in next(folder.glob("*/*/seed-0/metrics.jsonl")).read_text().splitlines()
+    ]
     for row in rows:
         row.pop("train_seconds", None)
     result = results(folder)[0]
@@ -331,7 +361,9 @@ def test_help_and_list_import_nothing_heavy(repro: Repro) -> None:
         "print(sorted(m for m in ('torch', 'pandas', 'matplotlib', 'numpy', 'scipy') if m in sys.modules), file=sys.stderr)"
     )
     for words in (["--help"], ["list"], ["list", "--json"]):
-        done = subprocess.run([sys.executable, "-c", code, *words], cwd=ROOT, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code, *words], cwd=ROOT, capture_output=True, text=True, check=True
+        )
         assert done.stderr.splitlines()[-1] == "[]"
         if words[-1] == "--json":
             assert len(json.loads(done.stdout)["rows"]) > 10
@@ -346,7 +378,11 @@ def test_a_dry_run_writes_nothing(repro: Repro, tmp_path: Path) -> None:
 
 def test_a_closed_pipe_is_quiet() -> None:
     done = subprocess.run(
-        f"{sys.executable} {ROOT / 'cli.py'} list | head -1", shell=True, capture_output=True, text=True, check=True
+        f"{sys.executable} {ROOT / 'cli.py'} list | head -1",
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert "Traceback" not in done.stderr
     assert len(done.stdout.splitlines()) == 1

@@ -19,7 +19,16 @@ def test_without_data_only_the_drawing_is_missing(repro: Repro, tmp_path: Path) 
 
 
 def test_an_estimator_given_by_hand_is_drawn_too(repro: Repro) -> None:
-    done = repro("show", "bp-resnet98", "--profile", "smoke", "--set", "estimator=top1", "--set", "gradient.schedule=s1")
+    done = repro(
+        "show",
+        "bp-resnet98",
+        "--profile",
+        "smoke",
+        "--set",
+        "estimator=top1",
+        "--set",
+        "gradient.schedule=s1",
+    )
     assert done.returncode == 0, done.stderr
     assert "approximated: " in done.stdout
     assert " by FLOPs" in done.stdout
@@ -38,6 +47,8 @@ def test_the_time_is_predicted_once_layers_are_measured(repro: Repro, tmp_path: 
     before = repro("show", *words, "--out", str(tmp_path / "runs"), env=env)
     assert "not known; `repro plan" in before.stdout
     assert repro("plan", *words, env=env).returncode == 0
-    (row,) = json.loads(repro("show", *words, "--json", "--out", str(tmp_path / "runs"), env=env).stdout)["rows"]
+    (row,) = json.loads(repro("show", *words, "--json", "--out", str(tmp_path / "runs"), env=env).stdout)[
+        "rows"
+    ]
     assert row["seconds_from"] == "predicted from layer times"
     assert row["seconds"] > 0

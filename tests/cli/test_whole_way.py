@@ -24,7 +24,9 @@ RECIPES = [*TRAIN, *STRAGGLER, *GAP, *APPROXIMATION, "bias-resnet20"]
 def runs(tmp_path_factory: pytest.TempPathFactory, repro: Repro) -> Path:
     """All of them, one seed each, by one command."""
     out = tmp_path_factory.mktemp("whole") / "runs"
-    done = repro("run", *RECIPES, "--profile", "smoke", "--set", "runtime.threads=1", "--out", str(out), timeout=400)
+    done = repro(
+        "run", *RECIPES, "--profile", "smoke", "--set", "runtime.threads=1", "--out", str(out), timeout=400
+    )
     assert done.returncode == 0, done.stderr
     return out
 
@@ -37,7 +39,12 @@ def test_every_recipe_leaves_a_complete_seed(runs: Path) -> None:
 
 @pytest.mark.parametrize(
     ("table", "count"),
-    [("speedup", len(TRAIN)), ("accuracy", len(TRAIN + APPROXIMATION)), ("straggler", len(STRAGGLER)), ("bias", None)],
+    [
+        ("speedup", len(TRAIN)),
+        ("accuracy", len(TRAIN + APPROXIMATION)),
+        ("straggler", len(STRAGGLER)),
+        ("bias", None),
+    ],
 )
 def test_every_table_has_a_row_for_each(runs: Path, repro: Repro, table: str, count: int | None) -> None:
     done = repro("table", table, "--out", str(runs), "--format", "json", "--profile", "smoke")

@@ -125,7 +125,9 @@ def small_fashion(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, 
         head = np.array([0x803, count, 28, 28], dtype=">i4").tobytes()
         files[f"{split}-images-idx3-ubyte"] = head + images.tobytes()
         labels = (np.arange(count) % 10).astype(np.uint8)
-        files[f"{split}-labels-idx1-ubyte"] = np.array([0x801, count], dtype=">i4").tobytes() + labels.tobytes()
+        files[f"{split}-labels-idx1-ubyte"] = (
+            np.array([0x801, count], dtype=">i4").tobytes() + labels.tobytes()
+        )
     monkeypatch.setattr(fashion_mnist, "CONTENT", {name: md5(content) for name, content in files.items()})
     monkeypatch.setattr(fashion_mnist, "DEBIAN", tmp_path / "no-package")
     packed = {f"{name}.gz": gzip.compress(content, mtime=0) for name, content in files.items()}

@@ -8,7 +8,7 @@ import torch
 
 from repro.data.augment import Windows, centre_windows, cut, random_windows
 from repro.data.batches import Batches
-from repro.data.memory import MemoryImages
+from repro.data.in_memory import MemoryImages
 from repro.data.pixels import Normalise, resize
 from repro.recipe.schema import DataSpec
 
@@ -78,8 +78,12 @@ def test_windows_are_uniform_and_mirror_half() -> None:
 
 
 def test_cut_equals_slicing() -> None:
-    pictures = torch.randint(0, 256, (5, 3, 10, 12), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    windows = Windows(np.array([0, 1, 2, 3, 4]), np.array([5, 4, 3, 2, 0]), np.array([0, 1, 0, 1, 1], dtype=bool))
+    pictures = torch.randint(
+        0, 256, (5, 3, 10, 12), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
+    )
+    windows = Windows(
+        np.array([0, 1, 2, 3, 4]), np.array([5, 4, 3, 2, 0]), np.array([0, 1, 0, 1, 1], dtype=bool)
+    )
     found = cut(pictures, windows, (6, 7))
     for i in range(5):
         top, left = windows.top[i], windows.left[i]

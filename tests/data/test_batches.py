@@ -104,7 +104,9 @@ def test_limits_are_balanced_nested_and_the_same_for_all_seeds() -> None:
     assert set(np.bincount(labels[large])) == {20, 21}
     assert set(small) < set(large)
     assert np.array_equal(balanced(labels, None), np.arange(len(labels)))
-    first, second = (data.load(DataSpec(name="digits", train_limit=20, batch_size=20), ROOT, s) for s in (0, 1))
+    first, second = (
+        data.load(DataSpec(name="digits", train_limit=20, batch_size=20), ROOT, s) for s in (0, 1)
+    )
     in_order = [d.train_images(0)[np.argsort(d.train_ids(0))] for d in (first, second)]
     assert torch.equal(*in_order)
 

@@ -75,7 +75,9 @@ def test_two_commands_at_once_fetch_once(tmp_path: Path, mirror: Mirror, small_c
     assert visible(tmp_path) == {ARCHIVE, FOLDER}
 
 
-def test_killed_midway_leaves_nothing_that_counts(tmp_path: Path, mirror: Mirror, small_cifar: SmallCifar) -> None:
+def test_killed_midway_leaves_nothing_that_counts(
+    tmp_path: Path, mirror: Mirror, small_cifar: SmallCifar
+) -> None:
     mirror.files[ARCHIVE] = small_cifar.archive
     mirror.stall = threading.Event()
     command = FORK.Process(target=data.prepare, args=(SPEC, tmp_path))
@@ -102,7 +104,11 @@ def test_bad_answers_are_named_and_not_kept(
     good = small_cifar.archive
     flipped = bytearray(good)
     flipped[len(good) // 2] ^= 1
-    answers = {"half": good[: len(good) // 2], "flipped": bytes(flipped), "page": b"<html>Please log in</html>"}
+    answers = {
+        "half": good[: len(good) // 2],
+        "flipped": bytes(flipped),
+        "page": b"<html>Please log in</html>",
+    }
     if sent in answers:
         mirror.files[ARCHIVE] = answers[sent]
     with pytest.raises(MissingError, match=reason) as caught:
@@ -132,7 +138,9 @@ def test_offline_fails_in_seconds_with_the_way_out(
     data.prepare(SPEC, tmp_path)
 
 
-def test_mirror_may_be_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_cifar: SmallCifar) -> None:
+def test_mirror_may_be_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_cifar: SmallCifar
+) -> None:
     (tmp_path / "shelf").mkdir()
     (tmp_path / "shelf" / ARCHIVE).write_bytes(small_cifar.archive)
     monkeypatch.setenv("REPRO_MIRROR", str(tmp_path / "shelf"))
@@ -142,7 +150,9 @@ def test_mirror_may_be_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 def test_archive_cut_by_hand_is_named(tmp_path: Path, mirror: Mirror, small_cifar: SmallCifar) -> None:
     archive, half = tmp_path / ARCHIVE, small_cifar.archive[:1000]
     archive.write_bytes(half)
-    with pytest.raises(MissingError, match=f"{md5(half)}.*instead of {md5(small_cifar.archive)}.*delete it") as caught:
+    with pytest.raises(
+        MissingError, match=f"{md5(half)}.*instead of {md5(small_cifar.archive)}.*delete it"
+    ) as caught:
         data.prepare(SPEC, tmp_path)
     assert str(archive) in str(caught.value)
     archive.write_bytes(small_cifar.archive)
@@ -178,7 +188,11 @@ def test_cifar100_reads_fine_labels(tmp_path: Path) -> None:
     folder = tmp_path / "cifar-100-python"
     folder.mkdir()
     for name, count in (("train", 12), ("test", 5)):
-        batch = {"data": np.zeros((count, 3072), np.uint8), "fine_labels": [99] * count, "coarse_labels": [1] * count}
+        batch = {
+            "data": np.zeros((count, 3072), np.uint8),
+            "fine_labels": [99] * count,
+            "coarse_labels": [1] * count,
+        }
         (folder / name).write_bytes(pickle.dumps(batch, protocol=2))
     loaded = data.load(DataSpec(name="cifar100"), tmp_path, 0)
     assert (loaded.train_size, loaded.test_size, loaded.num_classes) == (12, 5, 100)

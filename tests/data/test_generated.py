@@ -61,7 +61,9 @@ def test_colours_break_the_sample_that_is_asked_for() -> None:
 
 
 def test_synthetic_follows_its_settings_and_seed() -> None:
-    spec = DataSpec(name="synthetic", image_size=20, channels=1, classes=7, train_limit=50, test_limit=9, batch_size=50)
+    spec = DataSpec(
+        name="synthetic", image_size=20, channels=1, classes=7, train_limit=50, test_limit=9, batch_size=50
+    )
     loaded = data.load(spec, ROOT, 0)
     assert (loaded.train_size, loaded.test_size, loaded.num_classes) == (50, 9, 7)
     assert loaded.train_images(0).shape == (50, 1, 20, 20)
@@ -74,12 +76,16 @@ def test_identity_names_what_is_used_and_is_stable() -> None:
     plain, limited = DataSpec(name="digits"), DataSpec(name="digits", train_limit=100)
     assert data.identity(plain, ROOT) == "digits train=1442 test=355 digest=b2f783b8669e62af"
     assert data.identity(limited, ROOT).startswith("digits train=100 test=355 ")
-    assert data.identity(plain, ROOT) == data.identity(plain.model_copy(update={"num_workers": 3}), Path("elsewhere"))
+    assert data.identity(plain, ROOT) == data.identity(
+        plain.model_copy(update={"num_workers": 3}), Path("elsewhere")
+    )
     broken = DataSpec(name="colours", bad_label=4)
     assert data.identity(broken, ROOT) != data.identity(DataSpec(name="colours"), ROOT)
 
 
-@pytest.mark.parametrize("setting", [{"bad_label": 0}, {"channels": 1}, {"classes": 5}, {"skip_corrupt": True}])
+@pytest.mark.parametrize(
+    "setting", [{"bad_label": 0}, {"channels": 1}, {"classes": 5}, {"skip_corrupt": True}]
+)
 def test_settings_of_other_sets_are_refused(setting: dict[str, object]) -> None:
     with pytest.raises(UserError, match=rf"data\.{next(iter(setting))} = .* only, not for digits"):
         data.prepare(DataSpec(name="digits", **setting), ROOT)

@@ -139,7 +139,10 @@ def test_a_resumed_run_goes_on_with_the_same_images(root: Path) -> None:
 
 def test_augmentation_differs_between_epochs_and_repeats_with_the_seed(root: Path) -> None:
     first, second = run(root, 0, batch_size=11)[:2]
-    order = [np.argsort(data.load(SPEC.model_copy(update={"batch_size": 11}), root, 0).train_ids(e)) for e in (0, 1)]
+    order = [
+        np.argsort(data.load(SPEC.model_copy(update={"batch_size": 11}), root, 0).train_ids(e))
+        for e in (0, 1)
+    ]
     assert not torch.equal(first[order[0]], second[order[1]])
     assert torch.equal(first, run(root, 0, batch_size=11)[0])
     plain = run(root, 0, batch_size=11, augment="none")
@@ -185,7 +188,9 @@ def test_loader_processes_end_with_their_parent(root: Path) -> None:
     finally:
         parent.kill()
         parent.join()
-    deadline = time.monotonic() + 90  # a loader looks for its parent every few seconds; an orphan would stay for ever
+    deadline = (
+        time.monotonic() + 90
+    )  # a loader looks for its parent every few seconds; an orphan would stay for ever
     while time.monotonic() < deadline and _alive(pid):
         time.sleep(0.1)
     assert not _alive(pid)

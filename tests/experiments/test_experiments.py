@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from repro.engine.block.stopwatch import Stopwatch
+from repro.engine.processes.delays import Straggler
 from repro.experiments import experiment
 from repro.experiments.session import Session
-from repro.pipeline.plan import make_plan
-from repro.pipeline.stopwatch import Stopwatch
-from repro.pipeline.straggler import Straggler
+from repro.planning.run_plan import make_plan
 from repro.progress import Progress
 from repro.recipe import StragglerSpec
 from repro.store import RunFolder, read_metrics
@@ -47,7 +47,7 @@ def test_a_delay_is_its_multiple_of_the_typical_time(monkeypatch: pytest.MonkeyP
     import torch
 
     slept: list[float] = []
-    monkeypatch.setattr("repro.pipeline.straggler.time.sleep", slept.append)
+    monkeypatch.setattr("repro.engine.processes.delays.time.sleep", slept.append)
     late = Straggler(StragglerSpec(probability=1.0, delay=2.5), 0, 0, typical=0.1)
     late.sleep(0, Stopwatch(torch.device("cpu")))
     assert slept == [0.25]
@@ -55,7 +55,9 @@ def test_a_delay_is_its_multiple_of_the_typical_time(monkeypatch: pytest.MonkeyP
 
 
 def test_stragglers_cost_time_and_change_no_number(tiny: Callable[..., Any], tmp_path: Path) -> None:
-    recipe = tiny(experiment="straggler", blocks=2, method={"name": "dsp"}, straggler={"probability": 0.5, "delay": 4.0})
+    recipe = tiny(
+        experiment="straggler", blocks=2, method={"name": "dsp"}, straggler={"probability": 0.5, "delay": 4.0}
+    )
     fields, rows = run(recipe, tmp_path / "late")
     calm, calm_rows = run(tiny(blocks=2, method={"name": "dsp"}), tmp_path / "calm")
     steps = [r for r in rows if r["kind"] == "step"]
@@ -78,7 +80,9 @@ def test_bp_has_no_gap_to_bp(tiny: Callable[..., Any], tmp_path: Path) -> None:
         assert min(row["cosine"]) > 1 - 1e-6
 
 
-def test_dsp_starts_without_a_gap_and_then_has_one_below_the_last_block(tiny: Callable[..., Any], tmp_path: Path) -> None:
+def test_dsp_starts_without_a_gap_and_then_has_one_below_the_last_block(
+    tiny: Callable[..., Any], tmp_path: Path
+) -> None:
     recipe = tiny(experiment="gradient-gap", blocks=3, method={"name": "dsp"})
     fields, rows = run(recipe, tmp_path)
     gaps = [r["difference"] for r in rows if r["kind"] == "gap"]

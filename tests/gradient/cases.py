@@ -25,7 +25,11 @@ class Case:
     geometry: Geometry
 
     def tensors(
-        self, dtype: torch.dtype = torch.float32, layout: str = "contiguous", weights: str | None = None, seed: int = 0
+        self,
+        dtype: torch.dtype = torch.float32,
+        layout: str = "contiguous",
+        weights: str | None = None,
+        seed: int = 0,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Random x, dy and weight of the case."""
         g, generator = self.geometry, torch.Generator().manual_seed(seed)

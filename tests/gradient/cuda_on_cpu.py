@@ -51,9 +51,21 @@ class CudaOnCpu:
     def __init__(self, dtype: torch.dtype, folder: Path) -> None:
         name = str(dtype).removeprefix("torch.")
         unit, library = folder / f"{name}.cpp", folder / f"{name}.so"
-        unit.write_text(f'#include "{HERE / "cuda_on_cpu.h"}"\n{source()}\n#line 1 "entries"\n{_ENTRIES}', encoding="utf-8")
+        unit.write_text(
+            f'#include "{HERE / "cuda_on_cpu.h"}"\n{source()}\n#line 1 "entries"\n{_ENTRIES}',
+            encoding="utf-8",
+        )
         defines = [option for option in OPTIONS[dtype] if option.startswith("-D")]
-        command = [str(compiler()), "-std=c++17", "-O1", "-fPIC", "-shared", "-Wall", "-Werror", "-Wno-unknown-pragmas"]
+        command = [
+            str(compiler()),
+            "-std=c++17",
+            "-O1",
+            "-fPIC",
+            "-shared",
+            "-Wall",
+            "-Werror",
+            "-Wno-unknown-pragmas",
+        ]
         command += [
             "-Wno-sign-compare",
             "-Wno-unused-variable",

@@ -33,7 +33,12 @@ def network() -> Net:
 
 def put(net: Net, numbers: dict[str, int] | None = None, **settings: Any) -> Approximation:
     return attach(
-        net, GradientSpec(**settings), seed=7, steps_per_epoch=4, epochs=3, numbers=numbers or number_convolutions(net)
+        net,
+        GradientSpec(**settings),
+        seed=7,
+        steps_per_epoch=4,
+        epochs=3,
+        numbers=numbers or number_convolutions(net),
     )
 
 
@@ -225,7 +230,13 @@ def test_measured_stores_and_reads_its_timings(tmp_path: Path, monkeypatch: pyte
     for _ in range(2):
         net = network()
         approximation = attach(
-            net, settings, seed=0, steps_per_epoch=4, epochs=1, numbers=number_convolutions(net), timings=tmp_path
+            net,
+            settings,
+            seed=0,
+            steps_per_epoch=4,
+            epochs=1,
+            numbers=number_convolutions(net),
+            timings=tmp_path,
         )
         for _ in range(2):
             found = gradients(net, run(net, images()))

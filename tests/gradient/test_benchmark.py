@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from repro import models
-from repro.gradient import attach, benchmark, network_benchmark, number_convolutions, trace
+from repro.gradient import attach, network_benchmark, number_convolutions, trace
+from repro.gradient import kernel_benchmark as benchmark
 from repro.gradient.clock import Clock, Clocked
 from repro.gradient.estimators import Estimator, build
 from repro.gradient.geometry import ConvShape, Geometry
@@ -22,7 +23,9 @@ def test_kernel_rows(processor_time: bool) -> None:
     shapes = [ConvShape(4, 4, 6, 6, 4, Geometry((3, 3), padding=(1, 1)))]
     rows = benchmark.rows("cpu", shapes=shapes, repeats=3, processor_time=processor_time)
     assert [(r["shape"], r["layout"], r["kernel"]) for r in rows] == [
-        ("4->4 @6", layout, kernel) for layout in ("contiguous", "channels_last") for kernel in ("cpu", "torch")
+        ("4->4 @6", layout, kernel)
+        for layout in ("contiguous", "channels_last")
+        for kernel in ("cpu", "torch")
     ]
     for row in rows:
         assert {"dense_ms", "ms", "ratio", "error"} <= set(row)
@@ -87,7 +90,9 @@ def test_the_plain_network_is_clocked_where_the_schedule_would_approximate(tmp_p
     found = []
     for replace in (None, full_instead):
         numbers = number_convolutions(net)
-        approximation = attach(net, settings, seed=0, steps_per_epoch=1, epochs=1, numbers=numbers, replace=replace)
+        approximation = attach(
+            net, settings, seed=0, steps_per_epoch=1, epochs=1, numbers=numbers, replace=replace
+        )
         approximation.set_batch(0)
         net[1][1].zero_grad()
         net[1][1](net[0][1](x)).square().sum().backward()

@@ -9,7 +9,7 @@ import pytest
 from torch import nn
 
 from repro.errors import UserError
-from repro.gradient.bias import compare, measure
+from repro.gradient.estimator_bias import compare, measure
 from repro.recipe.schema import GradientSpec
 
 
@@ -55,18 +55,27 @@ def network() -> list[tuple[str, nn.Module]]:
     import torch
 
     torch.manual_seed(0)
-    body = OrderedDict(conv1=nn.Conv2d(3, 8, 3), norm=nn.BatchNorm2d(8), relu=nn.ReLU(), conv2=nn.Conv2d(8, 8, 3))
-    return [("body", nn.Sequential(body)), ("head", nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 4)))]
+    body = OrderedDict(
+        conv1=nn.Conv2d(3, 8, 3), norm=nn.BatchNorm2d(8), relu=nn.ReLU(), conv2=nn.Conv2d(8, 8, 3)
+    )
+    return [
+        ("body", nn.Sequential(body)),
+        ("head", nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 4))),
+    ]
 
 
 def test_rows_of_a_network() -> None:
     net = network()
     before = [p.clone() for _, m in net for p in m.parameters()]
     rows = measure(net, (3, 8, 8), 4, GradientSpec(samples=2), seed=1, batch_size=16, pairs=12)
-    assert [(r["layer"], r["estimator"]) for r in rows] == [("body.conv2", e) for e in ("full", "top1", "random", "sampled")]
+    assert [(r["layer"], r["estimator"]) for r in rows] == [
+        ("body.conv2", e) for e in ("full", "top1", "random", "sampled")
+    ]
     assert rows[0]["relative_bias"] == 0
     assert rows[0]["relative_bias_high"] == 0
-    assert all((p == q).all() for p, q in zip(before, (p for _, m in net for p in m.parameters()), strict=True))
+    assert all(
+        (p == q).all() for p, q in zip(before, (p for _, m in net for p in m.parameters()), strict=True)
+    )
     assert all(p.grad is None for _, m in net for p in m.parameters())
     assert rows == measure(network(), (3, 8, 8), 4, GradientSpec(samples=2), seed=1, batch_size=16, pairs=12)
 

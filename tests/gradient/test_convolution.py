@@ -105,7 +105,9 @@ def test_random_is_normal_over_128_and_follows_its_seed() -> None:
     dy, g = torch.empty(1, 64, 1, 1), Geometry((3, 3))
     noise = build("random")(None, dy, weight, g, 5)
     count = noise.numel()
-    assert abs(float(noise.mean())) < 5 / 128 / math.sqrt(count)  # five standard errors: false alarm in 2 million
+    assert abs(float(noise.mean())) < 5 / 128 / math.sqrt(
+        count
+    )  # five standard errors: false alarm in 2 million
     assert abs(float(noise.std()) * 128 - 1) < 5 / math.sqrt(2 * count)
     assert torch.equal(noise, build("random")(None, dy, weight, g, 5))
     assert not torch.equal(noise, build("random")(None, dy, weight, g, 6))
@@ -143,9 +145,9 @@ def test_batch_norm_identity() -> None:
 def test_sampled_is_unbiased(name: str) -> None:
     """The mean of 1500 draws against the full gradient: z-scores of all elements.
 
-    Their sum of squares is about chi-squared with at most as many degrees of freedom as there are elements; the
-    bound is its mean plus 6 standard deviations times 3 for the correlation between elements. Seeds are fixed, so
-    the test never flickers; over seeds the false-alarm rate is below 1 in 10^4.
+    Their sum of squares is about chi-squared with at most as many degrees of freedom as there are elements;
+    the bound is its mean plus 6 standard deviations times 3 for the correlation between elements. Seeds are
+    fixed, so the test never flickers; over seeds the false-alarm rate is below 1 in 10^4.
     """
     case, draws = CASES[name], 1500
     x, dy, weight = case.tensors(torch.float64)

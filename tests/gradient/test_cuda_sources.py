@@ -37,7 +37,8 @@ def test_nvrtc_compiles_without_any_header(dtype: torch.dtype, architecture: str
     options = [o.encode() for o in (*OPTIONS[dtype], f"--gpu-architecture={architecture}")]
     (result,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
     _, size = nvrtc.nvrtcGetProgramLogSize(program)
-    # NVRTC writes into this object. A single byte would be Python's shared one: an empty log then overwrote every b" ".
+    # NVRTC writes into this object. A single byte would be Python's shared one: an empty log then overwrote
+    # every b" ".
     log = bytes(max(2, size))
     nvrtc.nvrtcGetProgramLog(program, log)
     assert int(result) == 0, log.decode()
@@ -52,7 +53,9 @@ def test_no_source_includes_a_header() -> None:
 @pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("name", CASES)
-def test_equals_reference(built: dict[torch.dtype, CudaOnCpu], name: str, dtype: torch.dtype, layout: str) -> None:
+def test_equals_reference(
+    built: dict[torch.dtype, CudaOnCpu], name: str, dtype: torch.dtype, layout: str
+) -> None:
     x, dy, weight = CASES[name].tensors(dtype, layout)
     found = built[dtype].top1(x, dy, weight, CASES[name].geometry, 0.5)
     expected = reference.top1(x, dy, weight, CASES[name].geometry, 0.5)
@@ -71,7 +74,9 @@ def test_peaks_exactly(built: dict[torch.dtype, CudaOnCpu], layout: str) -> None
 
 
 @pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
-def test_ties_take_the_first_and_zero_channels_give_exact_zero(built: dict[torch.dtype, CudaOnCpu], layout: str) -> None:
+def test_ties_take_the_first_and_zero_channels_give_exact_zero(
+    built: dict[torch.dtype, CudaOnCpu], layout: str
+) -> None:
     case = Case(3, 4, 8, 8, 5, Geometry((3, 3), padding=(1, 1)))
     x, dy, weight = case.tensors(torch.float32, layout)
     dy.copy_(torch.where(dy > 0, 1.0, -1.0))
@@ -93,20 +98,30 @@ def test_nan_shows(built: dict[torch.dtype, CudaOnCpu]) -> None:
 
 def test_same_bits_twice(built: dict[torch.dtype, CudaOnCpu]) -> None:
     x, dy, weight = CASES["many samples"].tensors()
-    first, second = (built[torch.float32].top1(x, dy, weight, CASES["many samples"].geometry) for _ in range(2))
+    first, second = (
+        built[torch.float32].top1(x, dy, weight, CASES["many samples"].geometry) for _ in range(2)
+    )
     assert torch.equal(first, second)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_conversions_are_those_of_the_library(built: dict[torch.dtype, CudaOnCpu], dtype: torch.dtype) -> None:
+def test_conversions_are_those_of_the_library(
+    built: dict[torch.dtype, CudaOnCpu], dtype: torch.dtype
+) -> None:
     bits = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int32).to(torch.int16)
     every = bits.view(dtype)
     torch.testing.assert_close(built[dtype].widen(bits), every.float(), rtol=0, atol=0, equal_nan=True)
     generator = torch.Generator().manual_seed(0)
-    values = torch.randint(-(1 << 31), 1 << 31, (200_000,), generator=generator).to(torch.int32).view(torch.float32)
+    values = (
+        torch.randint(-(1 << 31), 1 << 31, (200_000,), generator=generator)
+        .to(torch.int32)
+        .view(torch.float32)
+    )
     near = every.float()
     values = torch.cat([values, torch.randn(50_000, generator=generator), near, (near[1:] + near[:-1]) / 2])
-    torch.testing.assert_close(built[dtype].narrow(values, dtype), values.to(dtype), rtol=0, atol=0, equal_nan=True)
+    torch.testing.assert_close(
+        built[dtype].narrow(values, dtype), values.to(dtype), rtol=0, atol=0, equal_nan=True
+    )
 
 
 def test_strided_x_and_weight(built: dict[torch.dtype, CudaOnCpu]) -> None:

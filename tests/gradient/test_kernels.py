@@ -50,10 +50,14 @@ def cases(draw: Any) -> Case:
     groups = draw(st.integers(1, 3))
     pair = st.tuples(st.integers(1, 4), st.integers(1, 4))
     small = st.tuples(st.integers(1, 3), st.integers(1, 3))
-    g = Geometry(draw(pair), draw(small), draw(st.tuples(st.integers(0, 3), st.integers(0, 3))), draw(small), groups)
+    g = Geometry(
+        draw(pair), draw(small), draw(st.tuples(st.integers(0, 3), st.integers(0, 3))), draw(small), groups
+    )
     least = [max(1, d * (k - 1) + 1 - 2 * p) for k, p, d in zip(g.kernel, g.padding, g.dilation, strict=True)]
     height, width = (low + draw(st.integers(0, 20)) for low in least)
-    depth = draw(st.integers(1, 5) | st.sampled_from([16, 31, 32, 48, 64, 71, 115]))  # what a register holds, and beside it
+    depth = draw(
+        st.integers(1, 5) | st.sampled_from([16, 31, 32, 48, 64, 71, 115])
+    )  # what a register holds, and beside it
     channels, outputs = groups * depth, groups * draw(st.integers(1, 20))
     return Case(draw(st.integers(1, 11)), channels, height, width, outputs, g)
 
@@ -67,7 +71,8 @@ def test_any_shape(case: Case, layout: str, weights: str) -> None:
         assert relative(kernel.top1(x, dy, weight, case.geometry), expected) < 1e-5, name
 
 
-# -- the cases where top1 is exact (spec, section 1) -------------------------------------------------------------
+# -- the cases where top1 is exact (spec, section 1)
+# -------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kernel", ["reference", *FAST])
@@ -75,7 +80,9 @@ def test_exact_where_every_map_has_one_value(kernel: str) -> None:
     case = CASES["all at once"]
     x, dy, weight = case.tensors()
     flat = dy.flatten(2)
-    kept = torch.arange(flat.shape[2]) == (torch.arange(flat[..., 0].numel()).view(*flat.shape[:2], 1) * 7 % 13)
+    kept = torch.arange(flat.shape[2]) == (
+        torch.arange(flat[..., 0].numel()).view(*flat.shape[:2], 1) * 7 % 13
+    )
     dy = (flat * kept).view_as(dy)
     found = kernels.load(kernel).top1(x, dy, weight, case.geometry)
     assert relative(found, filter_gradient(x, dy, weight, case.geometry)) < 2e-6
@@ -146,7 +153,9 @@ def test_strange_strides_are_copied_not_misread() -> None:
 @pytest.mark.parametrize("pool", ["team", "own"])
 @pytest.mark.parametrize("layout", FORMATS)
 @pytest.mark.parametrize("name", ["plain", "parts", "many samples", "depthwise"])
-def test_same_bits_for_any_number_of_threads(name: str, layout: str, pool: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_same_bits_for_any_number_of_threads(
+    name: str, layout: str, pool: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(threads, "WORTH", 1)
     if pool == "own":
         monkeypatch.setattr(threads, "torchs_team", lambda: None)
@@ -207,7 +216,8 @@ def test_torchs_team_is_found_here() -> None:
     assert threads.torchs_team() is not None
 
 
-# -- the choice ---------------------------------------------------------------------------------------------------
+# -- the choice
+# ---------------------------------------------------------------------------------------------------
 
 SHAPE = ConvShape(4, 8, 9, 9, 8, Geometry((3, 3)))
 CPU = torch.device("cpu")

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from repro.errors import MissingError
-from repro.pipeline.approximation import check_gradient, fallback_words, summary
-from repro.pipeline.plan import make_plan
+from repro.planning.gradient_plan import check_gradient, fallback_words, summary
+from repro.planning.run_plan import make_plan
 from repro.verification import compare
 
 
@@ -23,10 +23,18 @@ from repro.verification import compare
         ("top1", {"name": "dsp", "staleness": "p=1 q=1"}),
     ],
 )
-def test_equals_oracle(estimator: str, method: dict[str, Any], tiny: Callable[..., Any], tmp_path: Path) -> None:
+def test_equals_oracle(
+    estimator: str, method: dict[str, Any], tiny: Callable[..., Any], tmp_path: Path
+) -> None:
     """Kept graphs (ddg), replayed forwards (dsp) and micro-batches (gpipe): the numbers never depend on the cut."""
     recipe = tiny(
-        **{"method": method, "blocks": 2, "max_steps": 8, "gradient.estimator": estimator, "gradient.schedule": "s3"}
+        **{
+            "method": method,
+            "blocks": 2,
+            "max_steps": 8,
+            "gradient.estimator": estimator,
+            "gradient.schedule": "s3",
+        }
     )
     found = compare(recipe, 0, "cpu", tmp_path)
     assert found.holds(0.0), "\n".join(found.lines(0.0))
@@ -44,7 +52,9 @@ def test_what_measured_left_out_enters_the_realised_fraction(tiny: Callable[...,
     assert fallback_words({**found, "fallbacks": []}) == ""
 
 
-def test_bias_runs_refuse_a_kernel_that_is_not_here(tiny: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bias_runs_refuse_a_kernel_that_is_not_here(
+    tiny: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     plan = make_plan(tiny(**{"experiment": "bias", "gradient.kernel": "cupy"}), "cpu")
     with pytest.raises(MissingError, match="needs a CUDA GPU"):

@@ -76,7 +76,8 @@ def test_measured_with_its_timings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "share"), [("s1", 2 / 7), ("s2", 0.25), ("s3", 3 / 14), ("early", 1 / 7), ("all", 1), ("alternate", 1 / 14)]
+    ("name", "share"),
+    [("s1", 2 / 7), ("s2", 0.25), ("s3", 3 / 14), ("early", 1 / 7), ("all", 1), ("alternate", 1 / 14)],
 )
 def test_fraction(name: str, share: float) -> None:
     found = fraction(schedule(name))
@@ -85,7 +86,10 @@ def test_fraction(name: str, share: float) -> None:
 
 
 def test_fraction_by_flops() -> None:
-    net = [("a", nn.Conv2d(3, 4, 3, padding=1)), ("b", nn.Sequential(nn.ReLU(), nn.Conv2d(4, 8, 3, 2, padding=1)))]
+    net = [
+        ("a", nn.Conv2d(3, 4, 3, padding=1)),
+        ("b", nn.Sequential(nn.ReLU(), nn.Conv2d(4, 8, 3, 2, padding=1))),
+    ]
     numbers, shapes = number_convolutions(net), trace(net, (3, 8, 8))
     made = build(GradientSpec(estimator="top1", schedule="alternate"), numbers, 10, 1)
     flops = 2 * 8 * 8 * 4 * 27, 2 * 4 * 4 * 8 * 36
@@ -94,8 +98,13 @@ def test_fraction_by_flops() -> None:
 
 
 def test_description() -> None:
-    net = [("a", nn.Conv2d(3, 4, 3, padding=1)), ("b", nn.Sequential(nn.ReLU(), nn.Conv2d(4, 8, 3, 2, padding=1)))]
-    said = describe(net, (3, 8, 8), GradientSpec(estimator="top1", schedule="s1"), steps_per_epoch=3, epochs=2)
+    net = [
+        ("a", nn.Conv2d(3, 4, 3, padding=1)),
+        ("b", nn.Sequential(nn.ReLU(), nn.Conv2d(4, 8, 3, 2, padding=1))),
+    ]
+    said = describe(
+        net, (3, 8, 8), GradientSpec(estimator="top1", schedule="s1"), steps_per_epoch=3, epochs=2
+    )
     assert rows(said["grid"]) == ["......", "111111"]
     assert said["fraction_layers"] == 0.5
     assert said["convolutions"][1] == {"number": 2, "name": "b.1", "shape": "4->8 @8 s2x2", "flops": 9216}
@@ -180,7 +189,9 @@ def test_a_layers_name_covers_all_inside() -> None:
 
 
 def test_numbers_leave_out_small_kernels_and_follow_the_forward() -> None:
-    block = nn.Sequential(nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, (3, 3)), nn.Conv2d(4, 4, (1, 3)), nn.Conv2d(4, 4, 5))
+    block = nn.Sequential(
+        nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, (3, 3)), nn.Conv2d(4, 4, (1, 3)), nn.Conv2d(4, 4, 5)
+    )
     net: list[tuple[str, nn.Module]] = [("stem", nn.Conv2d(3, 4, 3)), ("body", block)]
     assert number_convolutions(net) == {"stem": 1, "body.1": 2, "body.3": 3}
     block.eval()

@@ -57,7 +57,8 @@ def test_a_replay_drops_the_same_units() -> None:
     torch.rand(9)
     assert torch.equal(models.run_layer(layer, "drop", x, 1, 5, 2), first)
     others = [
-        models.run_layer(layer, *other) for other in (("drop", x, 1, 5, 3), ("drop", x, 1, 6, 2), ("drop", x, 2, 5, 2))
+        models.run_layer(layer, *other)
+        for other in (("drop", x, 1, 5, 3), ("drop", x, 1, 6, 2), ("drop", x, 2, 5, 2))
     ]
     others.append(models.run_layer(layer, "other", x, 1, 5, 2))
     assert not any(torch.equal(y, first) for y in others)

@@ -10,8 +10,12 @@ from repro.models.imagenet import from_torchvision, to_torchvision
 from repro.recipe import ModelSpec
 
 
-def build(name: str, shape: tuple[int, int, int], classes: int = 10, **options: object) -> list[torch.nn.Module]:
-    return [f.build(0) for f in models.layers(ModelSpec.model_validate({"name": name, **options}), shape, classes)]
+def build(
+    name: str, shape: tuple[int, int, int], classes: int = 10, **options: object
+) -> list[torch.nn.Module]:
+    return [
+        f.build(0) for f in models.layers(ModelSpec.model_validate({"name": name, **options}), shape, classes)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +139,9 @@ def test_learns_under_plain_sgd(name: str, steps: int) -> None:
         ({"name": "imagenet-resnet18"}, (3, 8, 8), ["16x16", "8x8"]),
     ],
 )
-def test_what_does_not_fit_is_refused(model: dict[str, object], shape: tuple[int, int, int], words: list[str]) -> None:
+def test_what_does_not_fit_is_refused(
+    model: dict[str, object], shape: tuple[int, int, int], words: list[str]
+) -> None:
     with pytest.raises(UserError) as error:
         models.layers(ModelSpec.model_validate(model), shape, 10)
     assert all(word in str(error.value) for word in words), error.value

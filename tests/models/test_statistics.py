@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from repro.models.statistics import DeferredStatistics, batch_norms, set_tracking
+from repro.models.norm_statistics import DeferredStatistics, batch_norms, set_tracking
 
 
 @pytest.mark.parametrize("sizes", [(8,), (5, 3), (3, 3, 2), (1, 7)])

@@ -34,7 +34,9 @@ def assert_equal(recipe: Any, folder: Path) -> None:
 
 @pytest.mark.parametrize("blocks", [1, 2, 3, 4])
 @pytest.mark.parametrize("name", METHODS)
-def test_engine_equals_oracle_bit_for_bit(name: str, blocks: int, tiny: Callable[..., Any], tmp_path: Path) -> None:
+def test_engine_equals_oracle_bit_for_bit(
+    name: str, blocks: int, tiny: Callable[..., Any], tmp_path: Path
+) -> None:
     """BN, dropout, momentum, weight decay, an uneven last batch and an evaluation on the way are all on."""
     changes: dict[str, Any] = {"method": METHODS[name], "blocks": blocks, "max_steps": 16, "epochs": 3}
     if name in ("dsp", "bp"):
@@ -62,7 +64,9 @@ def test_engine_equals_oracle_bit_for_bit(name: str, blocks: int, tiny: Callable
 def test_switches_are_the_same_in_engine_and_oracle(
     change: dict[str, Any], tiny: Callable[..., Any], tmp_path: Path
 ) -> None:
-    assert_equal(tiny(**{"method": METHODS["dsp"], "blocks": 3, "max_steps": 16, "epochs": 3, **change}), tmp_path)
+    assert_equal(
+        tiny(**{"method": METHODS["dsp"], "blocks": 3, "max_steps": 16, "epochs": 3, **change}), tmp_path
+    )
 
 
 @pytest.mark.parametrize("name", ["dsp", "fr-mailbox", "fdg"])
@@ -76,13 +80,17 @@ def test_fewer_batches_than_blocks(name: str, batches: int, tiny: Callable[..., 
 def test_a_layer_that_writes_to_its_input_sees_a_copy(tiny: Callable[..., Any], tmp_path: Path) -> None:
     """Field report B24: each layer starts with ReLU(inplace=True), so every cut puts one first."""
     for blocks in (2, 4):
-        recipe = tiny(model={"name": "tiny-relu"}, method=METHODS["dsp"], blocks=blocks, max_steps=8, epochs=2)
+        recipe = tiny(
+            model={"name": "tiny-relu"}, method=METHODS["dsp"], blocks=blocks, max_steps=8, epochs=2
+        )
         assert_equal(recipe, tmp_path)
 
 
 @pytest.mark.parametrize("blocks", [1, 3])
 @pytest.mark.parametrize("name", ["bp", "dsp", "gpipe", "ddg", "cdni-lag2"])
-def test_channels_last_equals_the_oracle_too(name: str, blocks: int, tiny: Callable[..., Any], tmp_path: Path) -> None:
+def test_channels_last_equals_the_oracle_too(
+    name: str, blocks: int, tiny: Callable[..., Any], tmp_path: Path
+) -> None:
     """Messages carry tensors in plain order; a block must lay them out again as if there were no cut."""
     changes = {"method": METHODS[name], "blocks": blocks, "max_steps": 16, "epochs": 3}
     estimator = {"gradient.estimator": "top1"} if name == "dsp" else {}

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from repro.engine.transport.message import Envelope
 from repro.errors import RunFailed
-from repro.pipeline.message import Envelope
 
 SENT = Envelope("output", 7, 1, (2, 3, 4, 4), order=99)
 

@@ -26,9 +26,11 @@ def test_the_documented_method_equals_the_oracle(
     assert recipe.method.label(3) == "Patient(2)"
 
 
-def test_a_method_that_deadlocks_is_refused_before_any_process(tiny: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_method_that_deadlocks_is_refused_before_any_process(
+    tiny: Callable[..., Any], tmp_path: Path
+) -> None:
     from repro.errors import UserError
-    from repro.pipeline.plan import make_plan
+    from repro.planning.run_plan import make_plan
 
     file = tmp_path / "stuck.py"
     file.write_text(
@@ -48,8 +50,10 @@ def test_a_method_that_deadlocks_is_refused_before_any_process(tiny: Callable[..
 
 def test_dni_needs_feature_maps_between_blocks(tiny: Callable[..., Any]) -> None:
     from repro.errors import UserError
-    from repro.pipeline.plan import make_plan
+    from repro.planning.run_plan import make_plan
 
     recipe = tiny(method={"name": "dni"}, model={"name": "cnn2"}, blocks=2, cut=[3])
-    with pytest.raises(UserError, match=r"needs feature maps .* block 0 ends with layer fc1 of shape \[384\]"):
+    with pytest.raises(
+        UserError, match=r"needs feature maps .* block 0 ends with layer fc1 of shape \[384\]"
+    ):
         make_plan(recipe, "cpu")

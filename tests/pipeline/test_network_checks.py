@@ -8,13 +8,21 @@ from torch import nn
 
 from repro.errors import UserError
 from repro.models import LayerFactory
-from repro.pipeline.plan import make_plan
+from repro.planning.run_plan import make_plan
 
 
 def small(tiny: Callable[..., Any], batch: int, samples: int, side: int = 4, **more: Any) -> Any:
     """resnet8 ends in maps of 1x1 on images of 4x4."""
-    data = {"name": "synthetic", "batch_size": batch, "train_limit": samples, "test_limit": 8, "image_size": side}
-    return tiny(model={"name": "resnet8"}, blocks=2, epochs=1, **{"data": {**data, **more.pop("data", {})}, **more})
+    data = {
+        "name": "synthetic",
+        "batch_size": batch,
+        "train_limit": samples,
+        "test_limit": 8,
+        "image_size": side,
+    }
+    return tiny(
+        model={"name": "resnet8"}, blocks=2, epochs=1, **{"data": {**data, **more.pop("data", {})}, **more}
+    )
 
 
 @pytest.mark.parametrize(
@@ -26,12 +34,24 @@ def small(tiny: Callable[..., Any], batch: int, samples: int, side: int = 4, **m
             {"name": "gpipe", "micro": 8},
             r"method\.micro = 8 on a batch of 8 samples.* 1x1 map.* in 1\.\.4, or larger",
         ),
-        (8, 11, {"name": "gpipe", "micro": 2}, r"method\.micro = 2 on a batch of 3 samples.* in 1\.\.1, .*last_batch=drop"),
-        (8, 9, {"name": "bp"}, r"data\.last_batch = 'keep' leaves a batch of 1 .* give data\.last_batch=drop"),
+        (
+            8,
+            11,
+            {"name": "gpipe", "micro": 2},
+            r"method\.micro = 2 on a batch of 3 samples.* in 1\.\.1, .*last_batch=drop",
+        ),
+        (
+            8,
+            9,
+            {"name": "bp"},
+            r"data\.last_batch = 'keep' leaves a batch of 1 .* give data\.last_batch=drop",
+        ),
         (1, 4, {"name": "bp"}, r"data\.batch_size = 1: .* give data\.batch_size >= 2"),
     ],
 )
-def test_one_value_has_no_variance(tiny: Callable[..., Any], batch: int, samples: int, method: Any, words: str) -> None:
+def test_one_value_has_no_variance(
+    tiny: Callable[..., Any], batch: int, samples: int, method: Any, words: str
+) -> None:
     with pytest.raises(UserError, match=words):
         make_plan(small(tiny, batch, samples, method=method), "cpu")
 
@@ -45,7 +65,9 @@ def test_what_has_a_variance_is_planned(tiny: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("blocks", [1, 2])
-def test_tied_layers_are_refused(tiny: Callable[..., Any], blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tied_layers_are_refused(
+    tiny: Callable[..., Any], blocks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tied = nn.Conv2d(3, 3, 3, padding=1)
     factories = [LayerFactory("first", lambda: tied), LayerFactory("second", lambda: nn.Sequential(tied))]
     monkeypatch.setattr("repro.models.layers", lambda *_: factories)

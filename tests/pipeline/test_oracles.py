@@ -8,18 +8,23 @@ import pytest
 import torch
 
 from repro import data, models
-from repro.pipeline.launch import Launch, Listener
-from repro.pipeline.plan import make_plan
+from repro.engine.processes.launch import Launch, Listener
+from repro.planning.run_plan import make_plan
 
 
-def engine(recipe: Any, folder: Path, seed: int = 0) -> tuple[list[float], dict[int, dict[str, float]], dict[str, Any]]:
+def engine(
+    recipe: Any, folder: Path, seed: int = 0
+) -> tuple[list[float], dict[int, dict[str, float]], dict[str, Any]]:
     """Losses, evaluations and final state of an engine run."""
     plan = make_plan(recipe, "cpu")
     losses: list[float] = []
     epochs: dict[int, dict[str, float]] = {}
     folder.mkdir(parents=True, exist_ok=True)
     Launch(plan, seed, final_weights=folder).run(
-        Listener(step=lambda i, loss, n: losses.append(loss), epoch=lambda e, numbers: epochs.__setitem__(e, numbers))
+        Listener(
+            step=lambda i, loss, n: losses.append(loss),
+            epoch=lambda e, numbers: epochs.__setitem__(e, numbers),
+        )
     )
     state: dict[str, Any] = {}
     for k in range(plan.blocks):
@@ -28,12 +33,16 @@ def engine(recipe: Any, folder: Path, seed: int = 0) -> tuple[list[float], dict[
 
 
 @pytest.mark.parametrize("blocks", [1, 3])
-def test_bp_equals_a_bare_pytorch_loop_bit_for_bit(blocks: int, tiny: Callable[..., Any], tmp_path: Path) -> None:
+def test_bp_equals_a_bare_pytorch_loop_bit_for_bit(
+    blocks: int, tiny: Callable[..., Any], tmp_path: Path
+) -> None:
     recipe = tiny(blocks=blocks, **{"model.dropout": 0.0})
     losses, epochs, state = engine(recipe, tmp_path)
     torch.set_num_threads(1)
     batches = data.load(recipe.data, Path("data"), 0)
-    named = [(f.name, f.build(0)) for f in models.layers(recipe.model, batches.image_shape, batches.num_classes)]
+    named = [
+        (f.name, f.build(0)) for f in models.layers(recipe.model, batches.image_shape, batches.num_classes)
+    ]
     net = torch.nn.Sequential(*(layer for _, layer in named))
     sgd = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.0005)
     bare = []
@@ -50,7 +59,8 @@ def test_bp_equals_a_bare_pytorch_loop_bit_for_bit(blocks: int, tiny: Callable[.
     net.eval()
     with torch.no_grad():
         right = sum(
-            int((net(batches.test_images(j)).argmax(1) == batches.test_labels(j)).sum()) for j in range(batches.test_steps)
+            int((net(batches.test_images(j)).argmax(1) == batches.test_labels(j)).sum())
+            for j in range(batches.test_steps)
         )
     assert epochs[2]["test_accuracy"] == 100.0 * right / batches.test_size
 
@@ -75,10 +85,14 @@ def test_with_one_block_every_method_is_bp(method: Any, tiny: Callable[..., Any]
 
 @pytest.mark.parametrize("blocks", [1, 3, 4])
 @pytest.mark.parametrize("micro", [1, 3, 5])
-def test_gpipe_without_bn_and_dropout_is_bp(blocks: int, micro: int, tiny: Callable[..., Any], tmp_path: Path) -> None:
+def test_gpipe_without_bn_and_dropout_is_bp(
+    blocks: int, micro: int, tiny: Callable[..., Any], tmp_path: Path
+) -> None:
     plain = {"model": {"name": "tiny", "batch_norm": False}, "max_steps": 14}
     base, base_epochs, _ = engine(tiny(**plain), tmp_path / "bp")
-    losses, epochs, _ = engine(tiny(**plain, blocks=blocks, method={"name": "gpipe", "micro": micro}), tmp_path / "gpipe")
+    losses, epochs, _ = engine(
+        tiny(**plain, blocks=blocks, method={"name": "gpipe", "micro": micro}), tmp_path / "gpipe"
+    )
     assert losses == pytest.approx(base, rel=1e-5)
     assert epochs[2]["test_accuracy"] == base_epochs[2]["test_accuracy"]
 
@@ -95,7 +109,9 @@ def test_gpipe_rematerialised_equals_kept(tiny: Callable[..., Any], tmp_path: Pa
 
 @pytest.mark.parametrize("method", ["bp", "dsp", "fr", "gpipe"])
 @pytest.mark.parametrize("blocks", [1, 4])
-def test_every_test_sample_is_scored_once(method: str, blocks: int, tiny: Callable[..., Any], tmp_path: Path) -> None:
+def test_every_test_sample_is_scored_once(
+    method: str, blocks: int, tiny: Callable[..., Any], tmp_path: Path
+) -> None:
     """Field report B13: accuracy times 203 is an integer (an uneven last batch, no padding)."""
     _, epochs, _ = engine(tiny(blocks=blocks, **{"method.name": method}), tmp_path)
     for numbers in epochs.values():
@@ -107,7 +123,9 @@ def test_every_test_sample_is_scored_once(method: str, blocks: int, tiny: Callab
 def test_stale_methods_learn_where_bp_does(method: str, tiny: Callable[..., Any], tmp_path: Path) -> None:
     """Field report B36: the labels belong to the images."""
     recipe = tiny(
-        blocks=4, epochs=6, **{"method.name": method, "data.batch_size": 15, "optimizer.lr": 0.02, "model.dropout": 0.0}
+        blocks=4,
+        epochs=6,
+        **{"method.name": method, "data.batch_size": 15, "optimizer.lr": 0.02, "model.dropout": 0.0},
     )
     _, epochs, _ = engine(recipe, tmp_path)
     assert max(numbers["test_accuracy"] for numbers in epochs.values()) > 95
@@ -126,7 +144,8 @@ def test_weights_at_the_start_do_not_depend_on_k(tiny: Callable[..., Any], tmp_p
 
 def test_evaluating_often_changes_nothing(tiny: Callable[..., Any], tmp_path: Path) -> None:
     often, seldom = (
-        engine(tiny(blocks=3, epochs=4, evaluate_every=n, method={"name": "dsp"}), tmp_path / str(n)) for n in (1, 4)
+        engine(tiny(blocks=3, epochs=4, evaluate_every=n, method={"name": "dsp"}), tmp_path / str(n))
+        for n in (1, 4)
     )
     assert often[0] == seldom[0]
     assert often[1][4]["test_loss"] == seldom[1][4]["test_loss"]

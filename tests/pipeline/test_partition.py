@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repro.pipeline.partition import LayerCost, best_cut, block_cost, graph_bytes, spans
+from repro.planning.partition import LayerCost, best_cut, block_cost, graph_bytes, spans
 
 costs_of = st.lists(
     st.tuples(st.integers(0, 9), st.integers(0, 9)).map(lambda t: LayerCost(float(t[0]), float(t[1]))),

@@ -13,8 +13,8 @@ import torch
 import torch.multiprocessing as mp
 
 from repro import data, models
-from repro.pipeline.partition import spans
-from repro.pipeline.plan import make_plan
+from repro.planning.partition import spans
+from repro.planning.run_plan import make_plan
 from repro.recipe import validate
 from tests.pipeline.test_oracles import engine
 

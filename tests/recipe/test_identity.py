@@ -49,7 +49,10 @@ def test_what_changes_no_number_keeps_the_hash(tiny: Callable[..., Any], change:
 def test_device_index_does_not_count_but_device_type_data_and_cut_do(tiny: Callable[..., Any]) -> None:
     recipe = tiny()
     assert hash_of(recipe, "cuda") == hash_of(recipe, "cuda:0")
-    assert len({hash_of(recipe), hash_of(recipe, "cuda"), hash_of(recipe, data="e"), hash_of(recipe, cut=(3,))}) == 4
+    assert (
+        len({hash_of(recipe), hash_of(recipe, "cuda"), hash_of(recipe, data="e"), hash_of(recipe, cut=(3,))})
+        == 4
+    )
 
 
 def test_a_changed_default_or_version_of_the_numerics_changes_the_hash(
@@ -60,5 +63,7 @@ def test_a_changed_default_or_version_of_the_numerics_changes_the_hash(
     assert hash_of(tiny()) != before
     monkeypatch.undo()
     recipe = tiny()
-    other_default = recipe.model_copy(update={"optimizer": OptimizerSpec(**{**recipe.optimizer.model_dump(), "decay": 0.2})})
+    other_default = recipe.model_copy(
+        update={"optimizer": OptimizerSpec(**{**recipe.optimizer.model_dump(), "decay": 0.2})}
+    )
     assert hash_of(other_default) != before

@@ -64,7 +64,9 @@ def test_a_file_of_ones_own_extends_a_recipe_of_the_suite(tmp_path: Path) -> Non
 
 
 def test_a_bare_number_is_a_slice() -> None:
-    rule = changed("gradient.schedule=[{layers: 2, batches: 3, epochs: 0, estimator: zero}]").gradient.schedule[0]
+    rule = changed(
+        "gradient.schedule=[{layers: 2, batches: 3, epochs: 0, estimator: zero}]"
+    ).gradient.schedule[0]
     assert (rule.layers, rule.batches, rule.epochs) == ("2", "3", "0")
 
 

@@ -60,8 +60,12 @@ def test_loads_in_every_profile(name: str, profile: str) -> None:
     assert recipe.name == name
     assert recipe.group == CATALOGUE[name].group
     assert recipe.blocks == CATALOGUE[name].blocks
-    assert (recipe.data.name in ("cifar10", "imagenet")) == (profile == "paper")  # quick and smoke work offline
-    assert all(epoch < recipe.epochs for epoch in recipe.optimizer.milestones), "a decay after the end of training"
+    assert (recipe.data.name in ("cifar10", "imagenet")) == (
+        profile == "paper"
+    )  # quick and smoke work offline
+    assert all(epoch < recipe.epochs for epoch in recipe.optimizer.milestones), (
+        "a decay after the end of training"
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -124,16 +128,26 @@ def test_an_approximation_name_says_what_the_recipe_holds(name: str, parts: dict
 def promised() -> list[str]:
     """The names that interface.md and the issues promise."""
     names = [f"{m}-{net}{k}" for m in METHODS for net in CIFAR_NETS for k in ("", "-k2", "-k4")]
-    names += [f"{m}-{net}{k}" for m in METHODS if "dni" not in m for net in IMAGENET_NETS for k in ("", "-k2", "-k4")]
+    names += [
+        f"{m}-{net}{k}"
+        for m in METHODS
+        if "dni" not in m
+        for net in IMAGENET_NETS
+        for k in ("", "-k2", "-k4")
+    ]
     names += [f"dsp-{net}-{s}" for net in (*CIFAR_NETS, *IMAGENET_NETS) for s in ("s630", "s1470")]
-    names += [f"{m}-{net}-{rule}" for m in ("fr", "ddg") for net in CIFAR_NETS[:2] for rule in ("free", "barrier")]
+    names += [
+        f"{m}-{net}-{rule}" for m in ("fr", "ddg") for net in CIFAR_NETS[:2] for rule in ("free", "barrier")
+    ]
     names += ["bp-preact-resnet164", "dsp-preact-resnet164", "bias-resnet20", "full-resnet14"]
     names += [f"straggler-{m}-resnet98" for m in ("bp", "fr", "gpipe", "ddg", "dsp")]
     names += ["straggler-dsp-resnet98-s630", "straggler-dsp-resnet98-s1470"]
     names += [f"gradient-gap-dsp-resnet98{s}{o}" for s in ("", "-s630", "-s1470") for o in ("", "-sgd")]
     names += [f"full-{net}" for net in ("resnet20", "vgg19", "cnn2")]
     names += [f"{e}-{net}-s1" for e in ("zero", "random", "top1") for net in ("resnet20", "vgg19")]
-    names += [f"top1-{net}-{s}" for net in ("resnet20", "vgg19") for s in ("s2", "s3", "early", "all", "measured")]
+    names += [
+        f"top1-{net}-{s}" for net in ("resnet20", "vgg19") for s in ("s2", "s3", "early", "all", "measured")
+    ]
     names += [f"{e}-cnn2" for e in ("zero", "random", "top1", "sampled", "shared-topk")]
     names += ["top1-resnet20-s1-paper", "top1-cnn2-paper"]
     return names
@@ -188,7 +202,10 @@ def test_settings_are_no_recipes() -> None:
 
 
 def test_every_settings_file_is_used() -> None:
-    extended = {yaml.safe_load(path.read_text(encoding="utf-8")).get("extends") for path in paths.recipes().glob("*/*.yaml")}
+    extended = {
+        yaml.safe_load(path.read_text(encoding="utf-8")).get("extends")
+        for path in paths.recipes().glob("*/*.yaml")
+    }
     assert extended - {None} == set(SETTINGS)
 
 

@@ -1,8 +1,9 @@
 """Opens a page in a real headless browser, at several widths, and tells what the browser found.
 
-A harness page holds one frame per width; each frame loads the page with a probe in its head, which measures and posts
-what it saw back to the server of this module. A content security policy blocks, and reports, whatever the page asks for
-from elsewhere. Any browser that opens an address will do: no driver is needed.
+A harness page holds one frame per width; each frame loads the page with a probe in its head, which measures
+and posts
+what it saw back to the server of this module. A content security policy blocks, and reports, whatever the
+page asks for from elsewhere. Any browser that opens an address will do: no driver is needed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,14 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
 
-CHROMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "chrome-headless-shell")
+CHROMES = (
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+    "chrome",
+    "chrome-headless-shell",
+)
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'nonce-probe'; connect-src 'self'; img-src data:"
 PROBE = """<script nonce="probe">
 const errors = [];
@@ -54,7 +62,9 @@ def find() -> str | None:
     return next((path for name in (*CHROMES, "firefox", "firefox-esr") if (path := shutil.which(name))), None)
 
 
-def visit(page: str, widths: Sequence[int], folder: Path, timeout: float = 90) -> tuple[list[dict[str, Any]], str]:
+def visit(
+    page: str, widths: Sequence[int], folder: Path, timeout: float = 90
+) -> tuple[list[dict[str, Any]], str]:
     """What the probe found at each width, in the order of `widths`, and what the browser wrote to its own log.
 
     `folder` becomes the browser's profile. TimeoutError where it does not answer.
@@ -95,7 +105,9 @@ def _command(browser: str, folder: Path, address: str) -> list[str]:
 
 
 def _handler(page: str, widths: Sequence[int], found: Queue[dict[str, Any]]) -> type[BaseHTTPRequestHandler]:
-    frames = "".join(f'<iframe src="/page?{w}" style="width:{w}px;height:900px;border:0"></iframe>' for w in widths)
+    frames = "".join(
+        f'<iframe src="/page?{w}" style="width:{w}px;height:900px;border:0"></iframe>' for w in widths
+    )
     probed = page.replace("<head>", f"<head>{PROBE}", 1)
 
     class Handler(BaseHTTPRequestHandler):
@@ -104,7 +116,8 @@ def _handler(page: str, widths: Sequence[int], found: Queue[dict[str, Any]]) -> 
                 self._send(probed, POLICY)
             elif self.path == "/":
                 self._send(
-                    f"<!DOCTYPE html><html><head><link rel=icon href='data:,'></head><body>{frames}</body></html>", ""
+                    f"<!DOCTYPE html><html><head><link rel=icon href='data:,'></head><body>{frames}</body></html>",
+                    "",
                 )
             else:
                 self.send_error(404)

@@ -28,5 +28,7 @@ def runs(tmp_path: Path) -> Path:
         for seed in range(3):
             drift = 1 + 0.02 * seed
             rows = training(4, best=92.0 + 0.5 * seed)
-            make_run(root, name, seed, epochs=rows, seconds_per_batch=seconds * drift, busy_seconds=[0.14, 0.15])
+            make_run(
+                root, name, seed, epochs=rows, seconds_per_batch=seconds * drift, busy_seconds=[0.14, 0.15]
+            )
     return root

@@ -59,11 +59,15 @@ def make_run(
     last = float(epochs[-1].get("train_seconds", 0.0)) if epochs else 0.0
     scale = fields.get("train_seconds", last) / last if last else 1.0  # the last evaluation ends the training
     for e, row in enumerate(epochs, start=1):
-        rows.append({"kind": "epoch", "epoch": e, **row, "train_seconds": scale * row.get("train_seconds", 0.0)})
+        rows.append(
+            {"kind": "epoch", "epoch": e, **row, "train_seconds": scale * row.get("train_seconds", 0.0)}
+        )
     rows += list(extra_rows)
     (folder / "metrics.jsonl").write_text("".join(to_json(row) + "\n" for row in rows))
     if timeline is not None:
-        (folder / "timeline.json").write_text(to_json({"blocks": loaded.blocks, "spans": list(timeline)}) + "\n")
+        (folder / "timeline.json").write_text(
+            to_json({"blocks": loaded.blocks, "spans": list(timeline)}) + "\n"
+        )
     if status == "unfinished":
         return folder
     result = {

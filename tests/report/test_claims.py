@@ -14,8 +14,8 @@ from repro.recipe import load, parse_overrides
 from repro.report import figures, tables
 from repro.report.claims import CLAIMS, VERDICTS
 from repro.report.claims.claim import Finding, above, at_least, below, within
-from repro.report.source import Source
 from repro.report.stats import Estimate
+from repro.report.stored.source import Source
 from repro.report.table import Measured
 from tests.report.factory import make_run, training
 
@@ -35,7 +35,9 @@ def verdicts(root: Path) -> dict[str, list[Mapping[str, Any]]]:
 def speeds(root: Path, *, seconds: Mapping[str, float], suffix: str = "-k2", **fields: Any) -> None:
     for name, value in seconds.items():
         for seed in range(3):
-            make_run(root, f"{name}-resnet98{suffix}", seed, seconds_per_batch=value * (1 + seed / 50), **fields)
+            make_run(
+                root, f"{name}-resnet98{suffix}", seed, seconds_per_batch=value * (1 + seed / 50), **fields
+            )
 
 
 def test_every_claim_has_a_row_and_its_command(tmp_path: Path) -> None:
@@ -51,7 +53,13 @@ def test_few_seeds_and_broken_ones_are_said(tmp_path: Path) -> None:
     for name, value in (("bp", 0.3), ("dsp", 0.1)):
         for seed in range(3):
             status = "diverged" if (name, seed) == ("dsp", 2) else "complete"
-            make_run(tmp_path, f"{name}-resnet98-k2", seed, seconds_per_batch=value * (1 + seed / 50), status=status)
+            make_run(
+                tmp_path,
+                f"{name}-resnet98-k2",
+                seed,
+                seconds_per_batch=value * (1 + seed / 50),
+                status=status,
+            )
     table = tables.build("claims", tmp_path)
     assert any("n = 2 is below" in words for words in table.caption)
     assert any("diverged" in problem for problem in table.problems)
@@ -60,17 +68,22 @@ def test_few_seeds_and_broken_ones_are_said(tmp_path: Path) -> None:
 
 def printed_commands() -> list[str]:
     """Every command that a claim, a table or a figure prints when it misses something."""
-    from repro.report.claims import gradient_gap, speed
+    from repro.report.claims import gap_rules as gradient_gap
+    from repro.report.claims import speed_rules as speed
 
     words = [claim.command for claim in CLAIMS] + [*gradient_gap.OPTIMIZERS.values(), speed.OTHER_RULES]
-    words += [f"repro run full-{m} {g}-{m}-s1 {QUICK}" for g in ("top1", "zero") for m in ("resnet20", "vgg19")]
+    words += [
+        f"repro run full-{m} {g}-{m}-s1 {QUICK}" for g in ("top1", "zero") for m in ("resnet20", "vgg19")
+    ]
     nowhere = Path("nowhere")
     for name in tables.names():
         words += tables.build(name, nowhere, profile="paper").problems
     for name in figures.names():
         note = figures.draw_from(name, Source(nowhere))[1]
         words += [note] if note else []
-    return sorted({command for line in words for part in line.split(" && ") for command in COMMAND.findall(part)})
+    return sorted(
+        {command for line in words for part in line.split(" && ") for command in COMMAND.findall(part)}
+    )
 
 
 def test_every_printed_command_is_one_that_runs(tmp_path: Path) -> None:
@@ -93,7 +106,7 @@ def test_every_printed_command_is_one_that_runs(tmp_path: Path) -> None:
 
 def test_a_printed_command_plans_its_runs(tmp_path: Path, repro: Callable[..., Any]) -> None:
     """The one with the most options, as a user would type it."""
-    from repro.report.claims.dsp import JITTER
+    from repro.report.claims.dsp_paper import JITTER
 
     done = repro(*JITTER.split()[1:], "--dry-run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -170,7 +183,13 @@ def test_gradient_gap_claims(tmp_path: Path) -> None:
 
 def test_bias_claim_is_not_reproduced_where_the_interval_stays_above_zero(tmp_path: Path) -> None:
     for low, verdict in ((0.5, "not reproduced"), (0.0, "reproduced")):
-        row = {"layer": "a", "estimator": "top1", "relative_bias": 0.6, "relative_bias_low": low, "relative_bias_high": 0.7}
+        row = {
+            "layer": "a",
+            "estimator": "top1",
+            "relative_bias": 0.6,
+            "relative_bias_low": low,
+            "relative_bias_high": 0.7,
+        }
         make_run(tmp_path / str(low), "bias-resnet20", 0, steps=0, bias=[row])
         assert verdicts(tmp_path / str(low))["G8"][0]["verdict"] == verdict
 
@@ -187,7 +206,14 @@ def test_few_seeds_nearer_to_the_paper_do_not_hide_a_verdict(tmp_path: Path) -> 
     for profile, seeds in (("paper", 1), ("quick", 3)):
         for name, best in (("bp-resnet98", 90.0), ("dni-resnet98", 80.0)):
             for seed in range(seeds):
-                make_run(tmp_path, name, seed, profile=profile, epochs=training(9, best=best + seed), number=profile[0] * 12)
+                make_run(
+                    tmp_path,
+                    name,
+                    seed,
+                    profile=profile,
+                    epochs=training(9, best=best + seed),
+                    number=profile[0] * 12,
+                )
     row = verdicts(tmp_path)["D8"][0]
     assert row["verdict"] == "reproduced"
     assert ", profile quick," in str(row["note"])
@@ -199,7 +225,11 @@ def test_runs_that_cannot_be_compared_are_not(tmp_path: Path) -> None:
         make_run(tmp_path, name, 0, epochs=training(3), settings=settings)
     for name, delay in (("straggler-fr-resnet98", 3.0), ("straggler-dsp-resnet98", 1.0)):
         make_run(
-            tmp_path, name, 0, settings={"straggler.delay": delay}, straggler={"clean_seconds": 1, "delayed_seconds": 2}
+            tmp_path,
+            name,
+            0,
+            settings={"straggler.delay": delay},
+            straggler={"clean_seconds": 1, "delayed_seconds": 2},
         )
     for name, machine in (("full-resnet20", "A"), ("top1-resnet20-s1", "B")):
         make_run(tmp_path, name, 0, machine=machine)

@@ -32,12 +32,20 @@ def _moved(value: Any, seed: int) -> Any:
 
 def speed(**seconds: float) -> Write:
     """Time per batch at K = 2, FR under all rules."""
-    rules = {"fr_mailbox": "fr-resnet98-k2", "fr_barrier": "fr-resnet98-barrier", "fr_free": "fr-resnet98-free"}
+    rules = {
+        "fr_mailbox": "fr-resnet98-k2",
+        "fr_barrier": "fr-resnet98-barrier",
+        "fr_free": "fr-resnet98-free",
+    }
 
     def write(root: Path) -> None:
         for name, value in seconds.items():
             recipe = rules.get(name, f"{name}-resnet98-k2")
-            each(root, {recipe: {"seconds_per_batch": lambda s, v=value: v * (1 + s / 50)}}, settings={"blocks": 2})
+            each(
+                root,
+                {recipe: {"seconds_per_batch": lambda s, v=value: v * (1 + s / 50)}},
+                settings={"blocks": 2},
+            )
 
     return write
 
@@ -54,7 +62,10 @@ def accuracy(**best: float) -> Write:
 
 def slowdown(percents: Mapping[str, float], **fields: Any) -> Write:
     def found(percent: float) -> Callable[[int], dict[str, float]]:
-        return lambda s: {"clean_seconds": 10.0, "delayed_seconds": 10.0 + (percent + s * (1 + percent / 99)) / 10}
+        return lambda s: {
+            "clean_seconds": 10.0,
+            "delayed_seconds": 10.0 + (percent + s * (1 + percent / 99)) / 10,
+        }
 
     names = {f"straggler-{m}": {"straggler": found(p)} for m, p in percents.items()}
     return lambda root: each(root, names, settings={"blocks": 2}, **fields)
@@ -77,7 +88,9 @@ def gap(trends: Mapping[str, float], *, last_block: float | None = None, hump: f
 
         return lambda s: [{"kind": "gap", "step": t, **row(t, s)} for t in range(100)]
 
-    return lambda root: each(root, {f"gradient-gap-dsp-resnet98{r}": {"extra_rows": rows(t)} for r, t in trends.items()})
+    return lambda root: each(
+        root, {f"gradient-gap-dsp-resnet98{r}": {"extra_rows": rows(t)} for r, t in trends.items()}
+    )
 
 
 def memory(short: float, long: float) -> Write:
@@ -89,7 +102,9 @@ def memory(short: float, long: float) -> Write:
             "memory_formula_bytes": [int(formula * 1e6), 10**6, 10**6],
         }  # fmt: skip
 
-    return lambda root: each(root, {"dsp-resnet98": block_0(short, 4), "dsp-resnet98-s1470": block_0(long, 8)}, seeds=1)
+    return lambda root: each(
+        root, {"dsp-resnet98": block_0(short, 4), "dsp-resnet98-s1470": block_0(long, 8)}, seeds=1
+    )
 
 
 def saved(recipe: str, percent: float) -> Write:
@@ -116,7 +131,14 @@ def kernels(*ratios: float) -> Write:
 
 def turns(model: str, estimator: str, percent: float) -> Write:
     """What a schedule saves of whole steps that took turns."""
-    row = {"model": model, "layout": "channels_last", "estimator": estimator, "schedule": "s1", "seconds": 0.2, "n": 31}
+    row = {
+        "model": model,
+        "layout": "channels_last",
+        "estimator": estimator,
+        "schedule": "s1",
+        "seconds": 0.2,
+        "n": 31,
+    }
     ends = {"saved": percent / 100, "saved_low": percent / 100 - 0.01, "saved_high": percent / 100 + 0.01}
 
     def write(root: Path) -> None:
@@ -128,9 +150,14 @@ def turns(model: str, estimator: str, percent: float) -> Write:
 
 def small_net(best: float, seconds: float) -> Write:
     def fields(b: float, t: float) -> dict[str, Any]:
-        return {"epochs": lambda s: training(9, best=b + 0.01 * s), "train_seconds": lambda s: t * (1 + s / 99)}
+        return {
+            "epochs": lambda s: training(9, best=b + 0.01 * s),
+            "train_seconds": lambda s: t * (1 + s / 99),
+        }
 
-    return lambda root: each(root, {"full-resnet14": fields(best, seconds), "top1-resnet20-s1": fields(90.0, 10.0)})
+    return lambda root: each(
+        root, {"full-resnet14": fields(best, seconds), "top1-resnet20-s1": fields(90.0, 10.0)}
+    )
 
 
 def bias(*lows: float) -> Write:
@@ -182,7 +209,11 @@ CASES: list[tuple[str, Write, Sequence[str]]] = [
     (
         "G3",
         lambda root: each(
-            root, {r: {"epochs": lambda s: training(9, best=90 + s)} for r in ("full-resnet20", "top1-resnet20-s1")}
+            root,
+            {
+                r: {"epochs": lambda s: training(9, best=90 + s)}
+                for r in ("full-resnet20", "top1-resnet20-s1")
+            },
         ),
         [YES],
     ),
@@ -233,7 +264,9 @@ CASES: list[tuple[str, Write, Sequence[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("claim", "write", "expected"), CASES, ids=[f"{c}-{i}" for i, (c, *_) in enumerate(CASES)])
+@pytest.mark.parametrize(
+    ("claim", "write", "expected"), CASES, ids=[f"{c}-{i}" for i, (c, *_) in enumerate(CASES)]
+)
 def test_verdict_follows_the_runs(tmp_path: Path, claim: str, write: Write, expected: Sequence[str]) -> None:
     write(tmp_path)
     assert verdicts(tmp_path, claim) == list(expected)
@@ -257,7 +290,9 @@ def test_the_same_runs_as_reference_runs_decide_too(tmp_path: Path, reference: P
 
 def test_what_bp_does_stands_beside_the_norm_whatever_its_machine(tmp_path: Path) -> None:
     gap({"": 0.5})(tmp_path)
-    rows = [{"kind": "gap", "step": t, "difference": [0.0] * 3, "gradient_norm": 1 + t / 100} for t in range(100)]
+    rows = [
+        {"kind": "gap", "step": t, "difference": [0.0] * 3, "gradient_norm": 1 + t / 100} for t in range(100)
+    ]
     for seed in range(3):
         make_run(tmp_path, "gradient-gap-bp-resnet98", seed, extra_rows=rows, machine="another, 8 cores")
     found = [r for r in tables.build("claims", tmp_path).rows if r["claim"] == "D6" and r["verdict"] == YES]

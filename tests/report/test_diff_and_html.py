@@ -7,7 +7,9 @@ import pytest
 
 from repro.errors import UserError
 from repro.recipe import load
-from repro.report import diff, formats, html, published
+from repro.report import diff
+from repro.report.pages import formats, html
+from repro.report.stored import published
 from tests.report.factory import make_run, training
 
 

@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from repro.errors import UserError
-from repro.report import canvas, figures
-from repro.report.curves import bin_of, over_epochs, over_steps
-from repro.report.figures import headline, queues
-from repro.report.source import Source
+from repro.report import figures
+from repro.report.figures import canvas
+from repro.report.figures import headline_figure as headline
+from repro.report.figures import queues_figure as queues
 from repro.report.stats import Estimate
+from repro.report.stored.curves import bin_of, over_epochs, over_steps
+from repro.report.stored.source import Source
 from repro.schedule import Staleness
 from tests.conftest import ROOT
 from tests.report.factory import make_run, training
@@ -35,7 +37,12 @@ def test_without_display_home_or_own_settings(runs: Path, tmp_path: Path) -> Non
     (tmp_path / "matplotlibrc").write_text("lines.linewidth: 9\nfont.size: 30\n")
     figures.draw(["speedup"], runs, tmp_path / "here", ["svg"])
     environment = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "MPLCONFIGDIR")}
-    environment |= {"HOME": "/nonexistent", "MPLBACKEND": "TkAgg", "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
+    environment |= {
+        "HOME": "/nonexistent",
+        "MPLBACKEND": "TkAgg",
+        "PYTHONPATH": str(ROOT),
+        "TMPDIR": str(tmp_path),
+    }
     code = (
         "import sys; from pathlib import Path; from repro.report import figures;"
         "print(figures.draw(['speedup'], Path(sys.argv[1]), Path(sys.argv[2]), ['svg']))"
@@ -45,7 +52,9 @@ def test_without_display_home_or_own_settings(runs: Path, tmp_path: Path) -> Non
         capture_output=True, text=True, env=environment, cwd=tmp_path, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "here" / "speedup.svg").read_bytes() == (tmp_path / "there" / "speedup.svg").read_bytes()
+    assert (tmp_path / "here" / "speedup.svg").read_bytes() == (
+        tmp_path / "there" / "speedup.svg"
+    ).read_bytes()
 
 
 def test_without_runs_what_is_missing_is_named_with_its_command(tmp_path: Path) -> None:
@@ -77,7 +86,12 @@ def test_every_figure_can_be_drawn(runs: Path, tmp_path: Path) -> None:
             for t in range(30)
         ]  # fmt: skip
         make_run(runs, "gradient-gap-dsp-resnet98", seed, extra_rows=gap)
-        make_run(runs, "straggler-dsp-resnet98", seed, straggler={"clean_seconds": 9.0, "delayed_seconds": 10.0 + seed})
+        make_run(
+            runs,
+            "straggler-dsp-resnet98",
+            seed,
+            straggler={"clean_seconds": 9.0, "delayed_seconds": 10.0 + seed},
+        )
         make_run(runs, "top1-resnet20-s1", seed, epochs=training(3))
     make_run(runs, "dsp-resnet98", 0, epochs=training(1), timeline=spans)  # one seed, one epoch
     paths, notes = figures.draw([], runs, tmp_path / "out", ["svg"], profile="smoke")
@@ -115,7 +129,9 @@ def test_one_seed_has_no_band_and_steps_are_binned(tmp_path: Path) -> None:
     assert curve.band is None
     assert curve.x[0] == 1.0
     assert bin_of(0) == 0
-    assert curve.means[-1] == pytest.approx(sum(t for t in range(100) if bin_of(t) == bin_of(99)) / 11, rel=0.1)
+    assert curve.means[-1] == pytest.approx(
+        sum(t for t in range(100) if bin_of(t) == bin_of(99)) / 11, rel=0.1
+    )
 
 
 @pytest.mark.parametrize("text", ["1,1,0;4,2,0", "2,2,0;6,3,0", "5,5,0;14,7,0", "1,0;2,0", "0,0,0,0;3,2,1,0"])
@@ -125,7 +141,9 @@ def test_queues_hold_as_many_batches_as_the_algebra_says(text: str) -> None:
     assert tuple(len(block["input"]) for block in held) == setting.m
     assert tuple(len(block["output"]) for block in held) == setting.p
     assert tuple(len(block["gradient"]) for block in held) == setting.q
-    assert all(a["output"][0] > b["input"][-1] for a, b in itertools.pairwise(held) if a["output"] and b["input"])
+    assert all(
+        a["output"][0] > b["input"][-1] for a, b in itertools.pairwise(held) if a["output"] and b["input"]
+    )
     forward, back = queues.path(setting)
     assert [b - f for f, b in zip(forward, back, strict=True)] == list(setting.m)
     assert [a - b for a, b in itertools.pairwise(back)] == list(setting.q[1:])

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from repro.errors import UserError
-from repro.report import formats, tables
+from repro.report import tables
+from repro.report.pages import formats
 from repro.report.rounding import decimals_for, fixed
 from repro.report.stats import Estimate
 from repro.report.table import Column, Measured, Table
@@ -24,7 +25,9 @@ COLUMNS = [Column("method", "method"), Column("accuracy", "accuracy %", decimals
 
 def one_row(method: str = "a_b%&", estimate: Estimate | None = None) -> Table:
     value = Measured(estimate or Estimate(89.995, 88.99, 91.0, 3), 5)
-    return Table("test", COLUMNS, [{"method": method, "accuracy": value}], ["50 % of #1 & a_b"], ["seed 3 failed"])
+    return Table(
+        "test", COLUMNS, [{"method": method, "accuracy": value}], ["50 % of #1 & a_b"], ["seed 3 failed"]
+    )
 
 
 def test_rounding_is_half_up_on_what_was_meant() -> None:
@@ -45,7 +48,13 @@ def test_json_has_low_high_and_n_beside_each_mean() -> None:
     document = json.loads(formats.render(one_row(), "json"))
     assert set(document) == {"rows", "environment"}
     row = document["rows"][0]
-    assert (row["accuracy_low"], row["accuracy_high"], row["accuracy_n"], row["n"], row["started"]) == (88.99, 91.0, 3, 3, 5)
+    assert (row["accuracy_low"], row["accuracy_high"], row["accuracy_n"], row["n"], row["started"]) == (
+        88.99,
+        91.0,
+        3,
+        3,
+        5,
+    )
 
 
 def test_cell_of_one_seed_has_no_bar_and_of_none_a_dash() -> None:
@@ -122,7 +131,9 @@ def test_same_bytes_whatever_the_order_of_runs_and_the_locale(runs: Path, tmp_pa
             "LC_ALL": language,
             "PYTHONHASHSEED": str(len(language)),
         }
-        done = subprocess.run([sys.executable, "-c", code, str(root)], capture_output=True, env=environment, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(root)], capture_output=True, env=environment, check=True
+        )
         outputs.append(done.stdout)
     assert outputs[0] == outputs[1]
     assert len(outputs[0]) > 2000

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from repro.report import formats, tables
-from repro.report.latex import PACKAGES
+from repro.report import tables
+from repro.report.pages import formats
+from repro.report.pages.latex import PACKAGES
 from repro.report.stats import Estimate
 from repro.report.table import Column, Measured, Table
 from tests.report.reference_set import write_reference
@@ -39,7 +40,9 @@ def test_every_table_compiles_and_fits(tmp_path: Path, reference: Path) -> None:
     command = compiler()
     assert command is not None
     for _ in range(2):  # the second time knows the labels
-        done = subprocess.run([*command, "all.tex"], cwd=tmp_path, capture_output=True, check=False, timeout=120)
+        done = subprocess.run(
+            [*command, "all.tex"], cwd=tmp_path, capture_output=True, check=False, timeout=120
+        )
         assert done.returncode == 0, done.stdout.decode(errors="replace")[-2000:]
     log = (tmp_path / "all.log").read_text(errors="replace") if (tmp_path / "all.log").exists() else ""
     assert "Overfull \\hbox" not in log

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from repro.report import figures, html, tables
+from repro.report import figures, tables
+from repro.report.pages import html
 from tests.report import browser
 from tests.report.reference_set import write_reference
 

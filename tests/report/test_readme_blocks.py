@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from repro.errors import UserError
-from repro.report import readme
+from repro.report.pages import readme
 from tests.report.factory import make_run, training
 from tests.report.reference_set import write_reference
 
@@ -40,11 +40,15 @@ def test_blocks_hold_the_numbers_of_the_reference_runs(page: Path, reference: Pa
     assert "1.77 [1.75, 1.80] (3/3)" in dsp
     assert "1.5 to 4.8 x (abstract and body)" in dsp
     assert "Reference runs of the project" in table
-    three = next(line for line in table.splitlines() if line.startswith("| 3 |") and "| DSP(1,1,0;4,2,0)" in line)
+    three = next(
+        line for line in table.splitlines() if line.startswith("| 3 |") and "| DSP(1,1,0;4,2,0)" in line
+    )
     assert "not testable here" in three
     assert "3.5 % (body)" in next(line for line in table.splitlines() if "| top1 s1 |" in line)
     assert f"]({readme.FIGURE.as_posix()})" in block(words, "figure")
-    assert [line.split(" | ")[0] for line in block(words, "claims").splitlines() if line[:3] in ("| D", "| G")] == [
+    assert [
+        line.split(" | ")[0] for line in block(words, "claims").splitlines() if line[:3] in ("| D", "| G")
+    ] == [
         *(f"| D{i}" for i in range(1, 9)),
         *(f"| G{i}" for i in range(1, 10)),
     ]
@@ -57,7 +61,13 @@ def test_the_same_runs_give_the_same_bytes_and_other_runs_do_not(page: Path, ref
     assert readme.refresh(page) == []
     assert (page.read_bytes(), (page.parent / readme.FIGURE).read_bytes()) == first
     make_run(
-        reference, "dsp-resnet98-k2", 2, profile="reference", epochs=training(8, best=70.0), begun=1e9, seconds_per_batch=0.2
+        reference,
+        "dsp-resnet98-k2",
+        2,
+        profile="reference",
+        epochs=training(8, best=70.0),
+        begun=1e9,
+        seconds_per_batch=0.2,
     )
     assert readme.refresh(page) == [page, page.parent / readme.FIGURE]
 

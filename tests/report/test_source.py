@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from repro.report import formats, tables
-from repro.report.source import Source
+from repro.report import tables
+from repro.report.pages import formats
+from repro.report.stored.source import Source
 from repro.report.table import Measured, Table
 from tests.report.factory import make_run, training
 
@@ -87,14 +88,17 @@ def test_only_the_newest_settings_are_shown(tmp_path: Path) -> None:
     assert found is not None
     assert found.mean > 65
     assert (
-        "aaaaaaaaaaaa): stale, left out (seeds 0, 1; against 000000000000: optimizer.lr 0.005 -> 0.05)" in table.problems[0]
+        "aaaaaaaaaaaa): stale, left out (seeds 0, 1; against 000000000000: optimizer.lr 0.005 -> 0.05)"
+        in table.problems[0]
     )
     assert "with optimizer.lr 0.005 -> 0.05" in str(table.rows[0]["note"])
 
 
 def test_newer_settings_without_a_finished_seed_do_not_hide_the_finished_ones(tmp_path: Path) -> None:
     make_run(tmp_path, NAME, 0, epochs=training(3), number="aaaaaaaaaaaa", begun=1000)
-    make_run(tmp_path, NAME, 0, status="unfinished", number="bbbbbbbbbbbb", begun=2000, settings={"epochs": 3})
+    make_run(
+        tmp_path, NAME, 0, status="unfinished", number="bbbbbbbbbbbb", begun=2000, settings={"epochs": 3}
+    )
     table = tables.build("accuracy", tmp_path)
     assert accuracy(table).n == 1
     assert "no seed is complete yet" in table.problems[0]
@@ -102,7 +106,9 @@ def test_newer_settings_without_a_finished_seed_do_not_hide_the_finished_ones(tm
 
 
 def two_sets(root: Path, first: dict[str, Any], second: dict[str, Any]) -> None:
-    make_run(root, NAME, 0, epochs=training(3, best=80), number="a" * 12, settings={"optimizer.lr": 0.05}, **first)
+    make_run(
+        root, NAME, 0, epochs=training(3, best=80), number="a" * 12, settings={"optimizer.lr": 0.05}, **first
+    )
     make_run(root, NAME, 0, epochs=training(3, best=90), number="b" * 12, **second)
 
 
@@ -120,10 +126,15 @@ def test_a_clone_shows_the_same_set_as_the_tree_it_was_made_from(tmp_path: Path)
     ("first", "second"),
     [
         ({"begun": 1000}, {"begun": 9000, "recorded": False}),  # a record beats the time of a file
-        ({"begun": 9000, "recorded": False}, {"begun": 1000, "recorded": False}),  # files alone: the newer one
+        (
+            {"begun": 9000, "recorded": False},
+            {"begun": 1000, "recorded": False},
+        ),  # files alone: the newer one
     ],
 )
-def test_times_of_files_count_only_without_a_record(tmp_path: Path, first: dict[str, Any], second: dict[str, Any]) -> None:
+def test_times_of_files_count_only_without_a_record(
+    tmp_path: Path, first: dict[str, Any], second: dict[str, Any]
+) -> None:
     two_sets(tmp_path, first, second)
     assert "bbbbbbbbbbbb): stale, left out" in tables.build("accuracy", tmp_path).problems[0]
 
@@ -137,7 +148,9 @@ def test_a_default_that_has_changed_since_is_flagged(tmp_path: Path) -> None:
 
 
 def test_changes_that_alter_no_number_are_not_flagged(tmp_path: Path) -> None:
-    folder = make_run(tmp_path, NAME, 0, epochs=training(3), settings={"runtime.threads": 2, "data.num_workers": 3})
+    folder = make_run(
+        tmp_path, NAME, 0, epochs=training(3), settings={"runtime.threads": 2, "data.num_workers": 3}
+    )
     text = (folder / "recipe.yaml").read_text()
     (folder / "recipe.yaml").write_text(
         "\n".join(reversed(text.split("\ndata:")[:1])) + "\ndata:" + text.split("\ndata:")[1]
@@ -149,7 +162,15 @@ def test_profiles_devices_and_data_sets_are_never_mixed(tmp_path: Path) -> None:
     make_run(tmp_path, NAME, 0, profile="smoke", number="a" * 12, epochs=training(2))
     make_run(tmp_path, NAME, 0, profile="quick", number="b" * 12, epochs=training(2))
     make_run(tmp_path, NAME, 0, profile="smoke", number="c" * 12, epochs=training(2), device="cuda")
-    make_run(tmp_path, NAME, 0, profile="smoke", number="d" * 12, epochs=training(2), settings={"data.name": "colours"})
+    make_run(
+        tmp_path,
+        NAME,
+        0,
+        profile="smoke",
+        number="d" * 12,
+        epochs=training(2),
+        settings={"data.name": "colours"},
+    )
     table = tables.build("accuracy", tmp_path)
     assert len(table.rows) == 4
     assert len(tables.build("accuracy", tmp_path, profile="quick").rows) == 1

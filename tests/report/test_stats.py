@@ -76,7 +76,9 @@ def test_ratio_is_the_interval_of_the_logarithms() -> None:
     logs = [math.log(A[s] / B[s]) for s in A]
     low, high = scipy_stats.t.interval(0.95, 4, loc=np.mean(logs), scale=scipy_stats.sem(logs))
     assert found is not None
-    assert (found.mean, found.low, found.high) == pytest.approx((np.exp(np.mean(logs)), np.exp(low), np.exp(high)))
+    assert (found.mean, found.low, found.high) == pytest.approx(
+        (np.exp(np.mean(logs)), np.exp(low), np.exp(high))
+    )
     back = stats.ratio(B, A, paired=True)
     assert back is not None
     assert back.low == pytest.approx(1 / found.high)
@@ -84,7 +86,11 @@ def test_ratio_is_the_interval_of_the_logarithms() -> None:
 
 def test_order_of_values_changes_no_bit() -> None:
     values = np.random.default_rng(1).normal(1e3, 1, 20).tolist()
-    assert stats.mean_interval(values) == stats.mean_interval(sorted(values)) == stats.mean_interval(values[::-1])
+    assert (
+        stats.mean_interval(values)
+        == stats.mean_interval(sorted(values))
+        == stats.mean_interval(values[::-1])
+    )
 
 
 def test_holm() -> None:

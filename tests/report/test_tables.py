@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from repro.report import formats, tables
+from repro.report import tables
+from repro.report.pages import formats
 from repro.report.stats import Estimate
 from repro.report.table import Measured, Table
 from repro.store import to_json
@@ -63,7 +64,9 @@ def test_oversubscribed_runs_state_no_speed_up(tmp_path: Path) -> None:
     table = tables.build("speedup", tmp_path)
     assert all(r["speedup"] is None for r in table.rows)
     assert "oversubscribed: no speed-up stated" in str(table.rows[1]["note"] or table.rows[0]["note"])
-    assert table.problems == ["oversubscribed, more blocks than devices or cores: bp-resnet98 (smoke), dsp-resnet98 (smoke)"]
+    assert table.problems == [
+        "oversubscribed, more blocks than devices or cores: bp-resnet98 (smoke), dsp-resnet98 (smoke)"
+    ]
 
 
 def test_the_bound_of_blocks_that_shared_a_core_is_modelled_on_the_times_of_bp(tmp_path: Path) -> None:
@@ -107,9 +110,20 @@ def test_published_numbers_stand_beside_the_same_cell_only(tmp_path: Path) -> No
     for blocks in (2, 4):
         name = "bp-resnet98" if blocks == 2 else "bp-resnet98-k4"
         settings = {"model.name": "resnet56", "data.name": "cifar10", "blocks": blocks}
-        make_run(tmp_path, name, 0, profile="paper", epochs=training(2), settings=settings, command=["repro", "--set", "x"])
+        make_run(
+            tmp_path,
+            name,
+            0,
+            profile="paper",
+            epochs=training(2),
+            settings=settings,
+            command=["repro", "--set", "x"],
+        )
     table = tables.build("accuracy", tmp_path)
-    assert {r["blocks"]: r["published"] for r in table.rows} == {2: "not published here", 4: "6.19 (test error %)"}
+    assert {r["blocks"]: r["published"] for r in table.rows} == {
+        2: "not published here",
+        4: "6.19 (test error %)",
+    }
 
 
 def test_memory_stands_beside_the_formula(tmp_path: Path) -> None:
@@ -127,7 +141,9 @@ def test_memory_stands_beside_the_formula(tmp_path: Path) -> None:
 def straggling(root: Path, name: str, percent: float, seeds: int = 3) -> None:
     for seed in range(seeds):
         slow = 10.0 * (1 + (percent + seed) / 100)
-        make_run(root, name, seed, straggler={"clean_seconds": 10.0, "delayed_seconds": slow}, oversubscribed=True)
+        make_run(
+            root, name, seed, straggler={"clean_seconds": 10.0, "delayed_seconds": slow}, oversubscribed=True
+        )
 
 
 def test_slow_down_and_its_difference_to_fr(tmp_path: Path) -> None:
@@ -143,9 +159,18 @@ def test_slow_down_and_its_difference_to_fr(tmp_path: Path) -> None:
 
 def test_gradient_approximation_is_compared_with_full(tmp_path: Path) -> None:
     for seed in range(3):
-        make_run(tmp_path, "full-resnet20", seed, epochs=training(2, best=90 + seed), train_seconds=4.0, steps=4)
+        make_run(
+            tmp_path, "full-resnet20", seed, epochs=training(2, best=90 + seed), train_seconds=4.0, steps=4
+        )
         uses = {"uses": {"full": 14, "top1": 6}}
-        make_run(tmp_path, "top1-resnet20-s1", seed, epochs=training(2, best=89 + seed), train_seconds=3.0, gradient=uses)
+        make_run(
+            tmp_path,
+            "top1-resnet20-s1",
+            seed,
+            epochs=training(2, best=89 + seed),
+            train_seconds=3.0,
+            gradient=uses,
+        )
         make_run(tmp_path, "full-resnet14", seed, epochs=training(2, best=89 + seed), train_seconds=2.0)
     table = tables.build("gradient-approximation", tmp_path)
     found = row(table, "gradient", "top1 s1")
@@ -158,12 +183,27 @@ def test_gradient_approximation_is_compared_with_full(tmp_path: Path) -> None:
 def test_kernels_and_bias_show_stored_rows(tmp_path: Path) -> None:
     bench = tmp_path / "bench"
     bench.mkdir()
-    stored = {"shape": "16->16 @32", "layout": "contiguous", "kernel": "cpu", "ms": 5.0, "ms_low": 4.9, "ms_high": 5.2}
+    stored = {
+        "shape": "16->16 @32",
+        "layout": "contiguous",
+        "kernel": "cpu",
+        "ms": 5.0,
+        "ms_low": 4.9,
+        "ms_high": 5.2,
+    }
     document = {"rows": [{**stored, "ratio": 3.5, "n": 11, "error": 1e-7}], "environment": {"processor": "P"}}
     (bench / "kernels.json").write_text(to_json(document))
     text = formats.render(tables.build("kernels", tmp_path / "runs"), "txt")
     assert "5.00 [4.90, 5.20] (11/11)" in text
-    rows = [{"layer": "a", "estimator": "top1", "relative_bias": 0.8, "relative_bias_low": 0.7, "relative_bias_high": 0.9}]
+    rows = [
+        {
+            "layer": "a",
+            "estimator": "top1",
+            "relative_bias": 0.8,
+            "relative_bias_low": 0.7,
+            "relative_bias_high": 0.9,
+        }
+    ]
     make_run(tmp_path / "runs", "bias-resnet20", 0, steps=0, bias=rows)
     text = formats.render(tables.build("bias", tmp_path / "runs"), "txt")
     assert "0.800 [0.700, 0.900] (1/1)" in text
@@ -208,7 +248,16 @@ def test_the_project_s_benchmarks_stand_in_and_the_caption_says_so(tmp_path: Pat
 
 def test_a_crowded_benchmark_states_no_speed_up(tmp_path: Path) -> None:
     (tmp_path / "bench").mkdir()
-    rows = [{"method": "BP", "blocks": 3, "model": "m", "oversubscribed": True, "speedup_over_bp": 1.0, "bound": 1.0}]
+    rows = [
+        {
+            "method": "BP",
+            "blocks": 3,
+            "model": "m",
+            "oversubscribed": True,
+            "speedup_over_bp": 1.0,
+            "bound": 1.0,
+        }
+    ]
     (tmp_path / "bench" / "engine.json").write_text(to_json({"rows": rows}))
     found = tables.build("engine", tmp_path).rows[0]
     assert found.get("speedup_over_bp") is None
@@ -229,7 +278,12 @@ def test_a_bias_is_averaged_in_squares(tmp_path: Path) -> None:
     """Roots of clipped squares are never below zero: their mean would call an unbiased estimate biased."""
     for seed, square in enumerate((0.04, -0.05, 0.03, -0.02)):
         rows = [
-            {"layer": "a", "estimator": "sampled", "relative_bias": max(0, square) ** 0.5, "relative_bias_squared": square}
+            {
+                "layer": "a",
+                "estimator": "sampled",
+                "relative_bias": max(0, square) ** 0.5,
+                "relative_bias_squared": square,
+            }
         ]
         make_run(tmp_path, "bias-resnet20", seed, steps=0, bias=rows)
     found = estimate(tables.build("bias", tmp_path).rows[0]["relative_bias"])
@@ -239,7 +293,9 @@ def test_a_bias_is_averaged_in_squares(tmp_path: Path) -> None:
 
 
 def test_the_time_until_the_first_evaluation_does_not_count(tmp_path: Path) -> None:
-    slow_start = [{**epoch, "train_seconds": s} for epoch, s in zip(training(3), (9.0, 10.0, 11.0), strict=True)]
+    slow_start = [
+        {**epoch, "train_seconds": s} for epoch, s in zip(training(3), (9.0, 10.0, 11.0), strict=True)
+    ]
     make_run(tmp_path, "top1-resnet20-s1", 0, epochs=slow_start, train_seconds=11.0, steps=30)
     found = tables.build("gradient-approximation", tmp_path).rows[0]
     assert estimate(found["seconds_per_step"]).mean == pytest.approx(0.1)
@@ -247,7 +303,13 @@ def test_the_time_until_the_first_evaluation_does_not_count(tmp_path: Path) -> N
 
 def test_convolutions_that_fell_back_are_named(tmp_path: Path) -> None:
     fallbacks = [{"layer": "stem.conv", "reason": "autocast", "count": 4}]
-    make_run(tmp_path, "top1-resnet20-s1", 0, epochs=training(2), gradient={"uses": {"full": 4}, "fallbacks": fallbacks})
+    make_run(
+        tmp_path,
+        "top1-resnet20-s1",
+        0,
+        epochs=training(2),
+        gradient={"uses": {"full": 4}, "fallbacks": fallbacks},
+    )
     (found,) = tables.build("gradient-approximation", tmp_path).rows
     assert "full gradient in place of the estimate in 1 convolution(s): stem.conv" in str(found["note"])
 

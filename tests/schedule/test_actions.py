@@ -33,7 +33,9 @@ def test_bp_has_one_batch_in_flight() -> None:
 def test_fr_under_its_three_locking_rules() -> None:
     assert grid({"name": "fr", "locking": "free"}, 2, 3)[0] == "F0 F1 R0 B0 U0 F2 R1 B1 U1 R2 B2 U2"
     assert grid({"name": "fr", "locking": "mailbox"}, 2, 3)[0] == "F0 G0 F1 R0 B0 U0 G1 F2 R1 B1 U1 R2 B2 U2"
-    assert grid({"name": "fr", "locking": "barrier"}, 2, 3)[0] == "F0 A0 F1 A1 R0 B0 U0 F2 A2 R1 B1 U1 R2 B2 U2"
+    assert (
+        grid({"name": "fr", "locking": "barrier"}, 2, 3)[0] == "F0 A0 F1 A1 R0 B0 U0 F2 A2 R1 B1 U1 R2 B2 U2"
+    )
 
 
 def test_ddg_and_fdg_keep_their_graphs() -> None:

@@ -65,7 +65,9 @@ def test_any_valid_setting_runs_to_the_end(setting: Staleness, batches: int, pla
         assert sum(w[0] == "E" for w in words) == len(evaluations)
 
 
-@given(st.lists(st.integers(-1, 4), min_size=1, max_size=4), st.lists(st.integers(-1, 8), min_size=1, max_size=4))
+@given(
+    st.lists(st.integers(-1, 4), min_size=1, max_size=4), st.lists(st.integers(-1, 8), min_size=1, max_size=4)
+)
 def test_a_setting_is_valid_exactly_where_eq_6_holds(p: list[int], m: list[int]) -> None:
     holds = (
         len(p) == len(m)

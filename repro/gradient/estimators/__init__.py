@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repro.gradient.estimators.base import Estimator
+from repro.gradient.estimators.estimator import Estimator
 from repro.gradient.estimators.full import Full
 from repro.gradient.estimators.random import Random
 from repro.gradient.estimators.sampled import Sampled

@@ -20,5 +20,7 @@ class Random:
     def __call__(self, x: Tensor | None, dy: Tensor, weight: Tensor, geometry: Geometry, seed: int) -> Tensor:
         """See Estimator."""
         generator = torch.Generator(device=weight.device).manual_seed(seed)
-        noise = torch.randn(weight.shape, generator=generator, device=weight.device, dtype=weight.dtype).mul_(DEVIATION)
+        noise = torch.randn(weight.shape, generator=generator, device=weight.device, dtype=weight.dtype).mul_(
+            DEVIATION
+        )
         return noise if noise.stride() == weight.stride() else torch.empty_like(weight).copy_(noise)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from repro.gradient.estimators.pixels import gradient_at
+from repro.gradient.estimators.shared_pixels import gradient_at
 from repro.gradient.geometry import Geometry
 
 
 class Sampled:
     """`samples` pixels of each sample, drawn evenly with replacement, each with weight Ho*Wo / samples.
 
-    Unbiased: the mean over draws is the full gradient. With `samples` >= Ho*Wo every pixel is taken once: exact.
+    Unbiased: the mean over draws is the full gradient. With `samples` >= Ho*Wo every pixel is taken once:
+    exact.
     """
 
     name = "sampled"

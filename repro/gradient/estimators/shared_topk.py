@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from repro.gradient.estimators.pixels import gradient_at
+from repro.gradient.estimators.shared_pixels import gradient_at
 from repro.gradient.geometry import Geometry
 from repro.gradient.kernels.peaks import accumulate_dtype
 

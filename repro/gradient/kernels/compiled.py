@@ -9,8 +9,8 @@ import numba
 
 from repro.gradient.kernels.version import version
 
-# Sums may be re-associated (so that they vectorise) but the code, and so the order, is the same on every call.
-# NaN and infinity keep their meaning: a diverging run must show it.
+# Sums may be re-associated (so that they vectorise) but the code, and so the order, is the same on every
+# call. NaN and infinity keep their meaning: a diverging run must show it.
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "nsz", "contract"}}
 
 
@@ -39,7 +39,7 @@ def callback(signature: str) -> Callable[[Callable[..., None]], Any]:
 def _stamp(function: Callable[..., None]) -> None:
     """Put the state of all sources into the name that the cached code is kept under.
 
-    Numba takes cached code for fresh as long as the function's own file has not changed; what it calls may stand in
-    another one, and the code then is that of an older version.
+    Numba takes cached code for fresh as long as the function's own file has not changed; what it calls may
+    stand in another one, and the code then is that of an older version.
     """
     function.__qualname__ = f"{function.__qualname__}_{version()}"

@@ -1,9 +1,12 @@
 """top1 on the CPU by compiled loops: one pass over dy, then runs of memory added up per output channel.
 
-No sum depends on the number of threads: an output channel (or a fixed part of the samples) belongs to one thread.
+No sum depends on the number of threads: an output channel (or a fixed part of the samples) belongs to one
+thread.
 
-Right after a convolution the interpreter's own code has left the caches, and each call costs 5 to 30 microseconds. So
-what a shape needs is worked out once (plan.py), and a step only says where its tensors lie and enters native code once.
+Right after a convolution the interpreter's own code has left the caches, and each call costs 5 to 30
+microseconds. So
+what a shape needs is worked out once (plan.py), and a step only says where its tensors lie and enters native
+code once.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ def prepare(x: Tensor, dy: Tensor, weight: Tensor, geometry: Geometry, scale: fl
     if not dy.shape[0]:
         return lambda x, dy, weight: torch.zeros_like(weight)
     if all(t.dtype == torch.float32 and in_order(t) for t in (x, dy, weight)):
-        from repro.gradient.kernels.plan import Plan  # imports Numba
+        from repro.gradient.kernels.shape_plan import Plan  # imports Numba
 
         return Plan(x, dy, weight, geometry, scale).run
     return partial(_converted, geometry, scale)

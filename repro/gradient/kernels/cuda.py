@@ -1,6 +1,7 @@
 """top1 by our own CUDA kernels, through CuPy: (A) the peak of every map, (B) the sum of the patches under them.
 
-Everything is launched on torch's current stream (field report B32), tensors pass by DLPack, memory comes from torch's
+Everything is launched on torch's current stream (field report B32), tensors pass by DLPack, memory comes from
+torch's
 allocator. The sums' order is fixed: no atomics. The sources are peaks.cu and patches.cu beside this file.
 """
 
@@ -86,7 +87,16 @@ def patch_sizes(x: Tensor, dy: Tensor, weight: Tensor, geometry: Geometry) -> tu
     g = geometry
     windows = (*g.kernel, *g.stride, *g.padding, *g.dilation)
     groups = (weight.shape[1], weight.shape[0] // g.groups, int(x.stride(1) == 1))
-    return (samples, height, width, dy.shape[3], *windows, *groups, *x.stride(), *torch.empty_like(weight).stride())
+    return (
+        samples,
+        height,
+        width,
+        dy.shape[3],
+        *windows,
+        *groups,
+        *x.stride(),
+        *torch.empty_like(weight).stride(),
+    )
 
 
 @lru_cache(maxsize=1024)

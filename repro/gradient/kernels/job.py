@@ -1,7 +1,7 @@
 """A call of the kernel as a record of 64-bit numbers, and its phases as code that needs no Python.
 
-The record is what the threads share: where the tensors lie, the sizes, and which loops to run one after the other.
-Importing this imports Numba.
+The record is what the threads share: where the tensors lie, the sizes, and which loops to run one after the
+other. Importing this imports Numba.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ from repro.gradient.kernels.vectors import intrinsic, types
 
 carray: Any = importlib.import_module("numba").carray  # its types do not describe what compiled code may call
 
-# -- the slots: addresses, the factor (a float64), sizes, and the phases as pairs (loop, count) ----------------------
-X, DY, DW, POSITION, TOTAL, PIXELS, SUMS, ENTRY = range(8)  # ENTRY: of the code that a thread runs, see team.py
+# -- the slots: addresses, the factor (a float64), sizes, and the phases as pairs (loop, count)
+# ----------------------
+X, DY, DW, POSITION, TOTAL, PIXELS, SUMS, ENTRY = range(
+    8
+)  # ENTRY: of the code that a thread runs, see team.py
 SCALE, SAMPLES, CHANNELS, OUTPUTS, MAP, CHUNK, PARTS, ROWS, TURN, COUNT, THREADS = range(8, 19)
 SIZES, PHASES, SLOTS = 19, 33, 41  # SIZES: the fourteen that patch_loops names
 
@@ -52,7 +55,9 @@ def run_phase(job, phase, first, last):  # type: ignore[no-untyped-def]
         if loop == PEAKS_PLANES:
             peaks_planes(values, bits, position.reshape(maps), total.reshape(maps), job[MAP], first, last)
         else:
-            peaks_pixels(values, bits, position.reshape(maps), total.reshape(maps), job[MAP], outputs, first, last)
+            peaks_pixels(
+                values, bits, position.reshape(maps), total.reshape(maps), job[MAP], outputs, first, last
+            )
         return
     x = carray(pointer(job[X]), (samples, image), np.float32)
     sums = carray(pointer(job[SUMS]), (job[PARTS], outputs, patch), np.float32)

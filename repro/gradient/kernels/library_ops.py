@@ -16,7 +16,12 @@ def top1(x: Tensor, dy: Tensor, weight: Tensor, geometry: Geometry, scale: float
     The table's rows are the padded pixels (n, y, x) with their channels; there is one bag of N rows for each
     (o, ky, kx), weighted with the sums of the maps (n, o).
     """
-    (kh, kw), (sh, sw), (ph, pw), (dh, dw) = geometry.kernel, geometry.stride, geometry.padding, geometry.dilation
+    (kh, kw), (sh, sw), (ph, pw), (dh, dw) = (
+        geometry.kernel,
+        geometry.stride,
+        geometry.padding,
+        geometry.dilation,
+    )
     samples, outputs, wide = dy.shape[0], dy.shape[1], dy.shape[3]
     dtype = accumulate_dtype(dy.dtype)
     position, total = peaks(dy)
@@ -34,7 +39,9 @@ def top1(x: Tensor, dy: Tensor, weight: Tensor, geometry: Geometry, scale: float
     parts = []
     for group in range(geometry.groups):
         own = slice(group * share, (group + 1) * share)
-        columns = table if geometry.groups == 1 else table[:, group * depth : (group + 1) * depth].contiguous()
+        columns = (
+            table if geometry.groups == 1 else table[:, group * depth : (group + 1) * depth].contiguous()
+        )
         parts.append(
             functional.embedding_bag(
                 rows[own].reshape(-1, samples),

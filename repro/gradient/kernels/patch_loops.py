@@ -1,9 +1,11 @@
 """Compiled loops that add up the patches under the peaks. Importing this imports Numba.
 
-A sample's pixels lie as [H*W, Cin], so one tap of the filter reads one run of memory, Cin values, and adds it with one
-factor to the same run of the output channel's accumulator [Kh, Kw, Cin]. A tap takes the samples one after the other
-while its sums stay in registers. Which samples have a tap inside the image is a set of bits, so nothing is ever padded
-and no processor has to guess where the edges are.
+A sample's pixels lie as [H*W, Cin], so one tap of the filter reads one run of memory, Cin values, and adds it
+with one
+factor to the same run of the output channel's accumulator [Kh, Kw, Cin]. A tap takes the samples one after
+the other
+while its sums stay in registers. Which samples have a tap inside the image is a set of bits, so nothing is
+ever padded and no processor has to guess where the edges are.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ _BITS = 64  # samples of a chunk, at most
 def add_patches(x, base, position, total, scale, sizes, samples, chunk, sums, first, last):  # type: ignore[no-untyped-def]
     """sums[o] += scale * sum over samples of total[n, o] * patch of x[n - base], for o in first..last.
 
-    x [.., H*W*Cin] float32, position and total [N, Cout], sums [Cout, Kh*Kw*Cin/groups]; `samples` = (from, to);
+    x [.., H*W*Cin] float32, position and total [N, Cout], sums [Cout, Kh*Kw*Cin/groups]; `samples` = (from,
+    to);
     `chunk` samples (at most 64) stay in cache while all output channels pass over them. Samples are added in order.
     """
     height, width, channels, wide, kh, kw, sh, sw, ph, pw, dh, dw, depth, share = sizes
@@ -39,7 +42,9 @@ def add_patches(x, base, position, total, scale, sizes, samples, chunk, sums, fi
             used = unsigned(0)
             for i in range(count):
                 at = unsigned((start + i) * outputs + o)
-                line = np.int32(np.float64(places[at]) / np.float64(wide))  # exact, and vectorises; an integer's does not
+                line = np.int32(
+                    np.float64(places[at]) / np.float64(wide)
+                )  # exact, and vectorises; an integer's does not
                 top, left = line * sh - ph, (places[at] - line * wide) * sw - pw
                 tops[i], lefts[i] = top, left
                 factors[i] = scale * totals[at]

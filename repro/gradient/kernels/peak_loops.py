@@ -1,8 +1,9 @@
 """Compiled loops that find the peak of every output map in one pass over dy. Importing this imports Numba.
 
-A core reads a fresh dy only as fast as it asks for its lines, and one run of memory after the other is half as fast as
-it can be: so each step works on four vectors, where possible from different parts of a map, and asks for lines ahead.
-Positions (y * Wo + x) and sums come out as [N, Cout], both flat.
+A core reads a fresh dy only as fast as it asks for its lines, and one run of memory after the other is half
+as fast as
+it can be: so each step works on four vectors, where possible from different parts of a map, and asks for
+lines ahead. Positions (y * Wo + x) and sums come out as [N, Cout], both flat.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ def peaks_planes(values, bits, position, total, pixels, first, last):  # type: i
             for p in range(in_fours, in_vectors, LANES):
                 a = look(values, unsigned(start + p), np.int32(p), a)
             magnitude, where, sum_of_map = side_by_side(both(both(a, b), both(c, d)))
-        where, sum_of_map = _one_by_one(values, bits, start, 1, in_vectors, pixels, magnitude, where, sum_of_map)
+        where, sum_of_map = _one_by_one(
+            values, bits, start, 1, in_vectors, pixels, magnitude, where, sum_of_map
+        )
         position[row], total[row] = where, sum_of_map
 
 
@@ -48,13 +51,18 @@ def peaks_planes(values, bits, position, total, pixels, first, last):  # type: i
 def peaks_pixels(values, bits, position, total, pixels, outputs, first, last):  # type: ignore[no-untyped-def]
     """channels_last dy: values [N*Ho*Wo*Cout]; samples first..last.
 
-    A vector is eight channels of a pixel. From 32 channels on the four are neighbours; with fewer, they come from two or
-    four parts of the map. Where the channels do not come out even, the last group goes over some of them again.
+    A vector is eight channels of a pixel. From 32 channels on the four are neighbours; with fewer, they come
+    from two or
+    four parts of the map. Where the channels do not come out even, the last group goes over some of them
+    again.
     """
     parts = 1 if outputs >= _FOUR else 2 if outputs >= 2 * LANES else 4
     width = _FOUR // parts
     part = pixels // parts
-    second, third = (LANES if parts < 4 else part * outputs), (2 * LANES if parts == 1 else part * outputs * parts // 2)
+    second, third = (
+        (LANES if parts < 4 else part * outputs),
+        (2 * LANES if parts == 1 else part * outputs * parts // 2),
+    )
     pixel_b, pixel_c = (0 if parts < 4 else part), (0 if parts == 1 else part * parts // 2)
     for sample in range(first, last):
         channel = 0

@@ -1,7 +1,7 @@
 """The peaks of eight maps, or of eight pixels of one, side by side: what peak_loops.py calls. See vectors.py.
 
-A peak is (magnitude int32, pixel int32, sum float32), eight of each. A float's absolute value orders as the integer of
-its bits without the sign.
+A peak is (magnitude int32, pixel int32, sum float32), eight of each. A float's absolute value orders as the
+integer of its bits without the sign.
 """
 
 from __future__ import annotations
@@ -72,7 +72,11 @@ def both(_context: Any, one: Any, other: Any) -> Any:
         )
         same, earlier = builder.icmp_signed("==", best2, best), builder.icmp_signed("<", where2, where)
         larger = builder.or_(builder.icmp_signed(">", best2, best), builder.and_(same, earlier))
-        found = builder.select(larger, best2, best), builder.select(larger, where2, where), builder.fadd(total, total2)
+        found = (
+            builder.select(larger, best2, best),
+            builder.select(larger, where2, where),
+            builder.fadd(total, total2),
+        )
         return context.make_tuple(builder, signature.return_type, found)
 
     return _peak(_peak, _peak), emit
@@ -104,7 +108,10 @@ def side_by_side(_context: Any, peak: Any) -> Any:
         pixel = _reduce(builder, "smin.v8i32", builder.select(hit, builder.add(where, _NUMBERED), _NEVER))
         lanes = [builder.extract_element(total, ir.Constant(INT, i)) for i in range(LANES)]
         while len(lanes) > 1:  # a fixed tree
-            lanes = [builder.fadd(a, b) for a, b in zip(lanes[: len(lanes) // 2], lanes[len(lanes) // 2 :], strict=True)]
+            lanes = [
+                builder.fadd(a, b)
+                for a, b in zip(lanes[: len(lanes) // 2], lanes[len(lanes) // 2 :], strict=True)
+            ]
         return context.make_tuple(builder, signature.return_type, (largest, pixel, lanes[0]))
 
     return types.Tuple((types.int32, types.int32, types.float32))(_peak), emit

@@ -33,7 +33,14 @@ def to_pixels(planes, pixels, channels, first, last):  # type: ignore[no-untyped
                 turn(target, there, unsigned(channels), source, here, unsigned(area))
                 if p + LANES < even:
                     down = unsigned(LANES * channels)
-                    turn(target, there + down, unsigned(channels), source, here + unsigned(LANES), unsigned(area))
+                    turn(
+                        target,
+                        there + down,
+                        unsigned(channels),
+                        source,
+                        here + unsigned(LANES),
+                        unsigned(area),
+                    )
         for c in range(channels):
             for p in range(even if c < squares else 0, area):
                 target[unsigned(start + p * channels + c)] = source[unsigned(start + c * area + p)]
@@ -43,8 +50,8 @@ def to_pixels(planes, pixels, channels, first, last):  # type: ignore[no-untyped
 def add_patches_by_parts(planes, position, total, scale, sizes, buffers, chunk, accumulators, first, last):  # type: ignore[no-untyped-def]
     """Contiguous x: parts first..last of the samples, `chunk` at a time transposed into a buffer that stays in cache.
 
-    planes [N, Cin*H*W]; buffers [parts, chunk, H*W*Cin]; accumulators [parts, Cout, Kh*Kw*Cin/groups]. One call needs
-    one buffer, the same for all of its parts: it is still in cache.
+    planes [N, Cin*H*W]; buffers [parts, chunk, H*W*Cin]; accumulators [parts, Cout, Kh*Kw*Cin/groups]. One
+    call needs one buffer, the same for all of its parts: it is still in cache.
     """
     samples, parts = planes.shape[0], buffers.shape[0]
     for part in range(first, last):
@@ -54,7 +61,9 @@ def add_patches_by_parts(planes, position, total, scale, sizes, buffers, chunk, 
             some = (n, min(end, n + chunk))
             to_pixels(planes[n : some[1]], buffers[first], sizes[2], 0, some[1] - n)
             outputs = position.shape[1]
-            add_patches(buffers[first], n, position, total, scale, sizes, some, chunk, accumulators[part], 0, outputs)
+            add_patches(
+                buffers[first], n, position, total, scale, sizes, some, chunk, accumulators[part], 0, outputs
+            )
 
 
 @compiled

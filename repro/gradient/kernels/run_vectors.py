@@ -68,7 +68,9 @@ def within(_context: Any, values: Any, index: Any, more: Any, end: Any) -> Any:
         sixteen = ir.VectorType(INT, RUN)
         value = load(context, builder, signature.args[0], values, index, sixteen)
         moved = builder.add(value, spread(builder, more, sixteen))
-        below = builder.icmp_unsigned("<", moved, spread(builder, end, sixteen))  # below 0 is large without its sign
+        below = builder.icmp_unsigned(
+            "<", moved, spread(builder, end, sixteen)
+        )  # below 0 is large without its sign
         return builder.zext(builder.bitcast(below, ir.IntType(RUN)), ir.IntType(64))
 
     return types.uint64(values, types.uint64, types.int32, types.int32), emit
@@ -103,8 +105,12 @@ def turn(_context: Any, target: Any, there: Any, apart: Any, source: Any, here: 
 
         rows = [builder.load(place, align=4) for place in places(3, source, here, distance)]
         for step in (4, 2, 1):  # exchange the blocks beside the diagonal, of half the size each time
-            first = ir.Constant(INTS, [lane if not lane & step else LANES + lane - step for lane in range(LANES)])
-            second = ir.Constant(INTS, [lane + step if not lane & step else LANES + lane for lane in range(LANES)])
+            first = ir.Constant(
+                INTS, [lane if not lane & step else LANES + lane - step for lane in range(LANES)]
+            )
+            second = ir.Constant(
+                INTS, [lane + step if not lane & step else LANES + lane for lane in range(LANES)]
+            )
             for k in (k for k in range(LANES) if not k & step):
                 one, other = rows[k], rows[k + step]
                 rows[k] = builder.shuffle_vector(one, other, first)

@@ -17,7 +17,8 @@ _held = threading.local()
 def scratch(purpose: str, size: int) -> Tensor:
     """`size` float32 with whatever they hold; this thread's next call for the same purpose reuses the memory.
 
-    The memory is torch's: it starts on a cache line, NumPy's does not, and a vector across two lines costs double.
+    The memory is torch's: it starts on a cache line, NumPy's does not, and a vector across two lines costs
+    double.
     """
     if 4 * size > KEPT_BYTES:
         return torch.empty(size, dtype=torch.float32)

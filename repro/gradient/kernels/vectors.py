@@ -1,8 +1,11 @@
 """Vectors for the compiled loops, where the compiler would not find them by itself.
 
-Left alone, it keeps running maxima in memory, asks before every run whether the arrays overlap, and does a run's last
-numbers one by one. With these a vector is a value that stays in a register, of a size that suits every processor.
-Nothing here checks an index: the caller does. What the loops call is in peak_vectors.py and run_vectors.py, and stands
+Left alone, it keeps running maxima in memory, asks before every run whether the arrays overlap, and does a
+run's last
+numbers one by one. With these a vector is a value that stays in a register, of a size that suits every
+processor.
+Nothing here checks an index: the caller does. What the loops call is in peak_vectors.py and run_vectors.py,
+and stands
 on what is here: types, and pieces of code for Numba's compiler (LLVM). Importing this imports Numba.
 """
 
@@ -46,7 +49,9 @@ def prefetch(_context: Any, values: Any, index: Any) -> Any:
         place = address(context, builder, signature.args[0], values, index, ir.IntType(8))
         kind = ir.FunctionType(ir.VoidType(), [place.type, INT, INT, INT])
         hint = builder.module.declare_intrinsic("llvm.prefetch", [place.type], kind)
-        builder.call(hint, [place, *(ir.Constant(INT, n) for n in (0, 3, 1))])  # to read, into every cache, data
+        builder.call(
+            hint, [place, *(ir.Constant(INT, n) for n in (0, 3, 1))]
+        )  # to read, into every cache, data
         return context.get_dummy_value()
 
     return types.void(values, types.int64), emit

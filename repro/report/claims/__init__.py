@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from repro.report.claims import dsp, gradient
+from repro.report.claims import dsp_paper as dsp
+from repro.report.claims import gradient_paper as gradient
 from repro.report.claims.claim import VERDICTS, Claim, Finding
 from repro.report.claims.evidence import Evidence
 

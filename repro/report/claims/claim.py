@@ -30,8 +30,8 @@ class Finding:
     """One measured part of a claim: what was compared, where, the number, its unit, and the rule it must meet.
 
     `untestable`: a reason why this machine cannot say. `holds` overrides the rule where the verdict needs more than
-    one number (a family of comparisons); `words` is added to the note; `command`, where it is not the whole claim's,
-    makes the runs of this part.
+    one number (a family of comparisons); `words` is added to the note; `command`, where it is not the whole
+    claim's, makes the runs of this part.
     """
 
     what: str

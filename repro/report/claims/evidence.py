@@ -8,9 +8,9 @@ from typing import Any
 
 from repro.recipe.load import PROFILES
 from repro.report import stats
-from repro.report.context import data_label, order
-from repro.report.group import Group, shares_start
-from repro.report.source import Source, experiment, in_group
+from repro.report.stored.context import data_label, order
+from repro.report.stored.group import Group, shares_start
+from repro.report.stored.source import Source, experiment, in_group
 from repro.report.table import Measured
 from repro.store import StoredRun
 
@@ -45,8 +45,8 @@ class Evidence:
 def places(groups: Iterable[Group], needed: Callable[[list[Group]], bool]) -> Places:
     """Groups that may be compared (the same setting, machine and threads) and hold what is `needed`.
 
-    Those with enough seeds for a verdict first, then the nearest to the paper: in the order of PROFILES, then the
-    longest training, then the most methods.
+    Those with enough seeds for a verdict first, then the nearest to the paper: in the order of PROFILES, then
+    the longest training, then the most methods.
     """
     sorted_groups: dict[tuple[Any, ...], list[Group]] = {}
     for g in groups:

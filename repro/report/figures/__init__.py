@@ -11,7 +11,7 @@ from typing import Any
 
 from repro.errors import RunFailed, UserError, nearest
 from repro.report.folder import Folder
-from repro.report.source import Source
+from repro.report.stored.source import Source
 
 FORMATS = ("svg", "png", "pdf")
 _figures = Folder(__name__, __file__, "figure")
@@ -33,14 +33,17 @@ def draw(
 ) -> tuple[list[Path], list[str]]:
     """Draw figures (all without `names`) into `out`; returns the files, and notes about what could not be drawn.
 
-    UserError for an unknown figure or format, before anything is drawn; RunFailed where `out` cannot be written.
+    UserError for an unknown figure or format, before anything is drawn; RunFailed where `out` cannot be
+    written.
     """
     wanted = list(dict.fromkeys(names)) or list(_figures.names)
     for name in wanted:
         _figures.module(name)
     for format in formats:
         if format not in FORMATS:
-            raise UserError(f"--format {format!r} is unknown.{nearest(format, FORMATS)} Allowed: {', '.join(FORMATS)}")
+            raise UserError(
+                f"--format {format!r} is unknown.{nearest(format, FORMATS)} Allowed: {', '.join(FORMATS)}"
+            )
     source = Source(runs_root, profile, reference)
     paths: list[Path] = []
     notes: list[str] = []
@@ -60,7 +63,7 @@ def draw(
 
 def draw_from(name: str, source: Source) -> tuple[Any, str]:
     """Draw one figure: a function from format to bytes (None where it cannot be drawn), and a note or ""."""
-    from repro.report import canvas
+    from repro.report.figures import canvas
 
     with canvas.settings():
         drawn = _figures.module(name).draw(source)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from repro.errors import UserError
 from repro.report.folder import Folder
-from repro.report.source import Source
+from repro.report.stored.source import Source
 from repro.report.table import Table
 
 SELECT = ("last", "best")
@@ -18,11 +18,13 @@ def names() -> dict[str, str]:
     return _tables.descriptions()
 
 
-def build(name: str, runs_root: Path, *, profile: str | None = None, select: str = "last", reference: bool = False) -> Table:
+def build(
+    name: str, runs_root: Path, *, profile: str | None = None, select: str = "last", reference: bool = False
+) -> Table:
     """Return the table `name` from the runs under `runs_root`.
 
-    The project's reference runs stand in where there are none, and the caption says so; `reference` asks for them.
-    `select` states the last or the best test accuracy. UserError for an unknown name or selection.
+    The project's reference runs stand in where there are none, and the caption says so; `reference` asks for
+    them. `select` states the last or the best test accuracy. UserError for an unknown name or selection.
     """
     return build_from(name, Source(runs_root, profile, reference), select)
 

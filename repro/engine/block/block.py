@@ -1,0 +1,275 @@
+"""One block of the network: its layers, optimiser and input queue, and what each action does to them.
+
+The whole state of a block (weights, optimiser, statistics, queue entries, number of updates) lives here and
+is saved and loaded by `state` / `load_state` alone. Random numbers and the order of data are functions of
+(seed, batch), so they need no state.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from repro.engine.block.optimizer import BlockOptimizer
+from repro.gradient import Approximation
+from repro.models import run_layer
+from repro.models.norm_statistics import DeferredStatistics, batch_norms, set_tracking
+from repro.planning.counted_memory import SavedBytes, tensor_bytes
+
+Key = tuple[int, int]  # (batch, micro-batch)
+
+
+@dataclass
+class Entry:
+    """A batch in flight: its input, and the graph of its forward where that is kept."""
+
+    x: Tensor  # the block's input; a leaf that receives the gradient to send down
+    labels: Tensor | None = None  # last block only
+    weight: float = 1.0  # share of the micro-batch in its batch
+    y: Tensor | None = None  # output with graph (the weighted loss in the last block)
+    weights: list[Tensor] | None = None  # the weights of that forward, where they have been renewed since
+
+
+class Block:
+    """Block k of K. `recompute`: forwards keep no graph; `stash`: graphs outlive updates, so weights are renewed."""
+
+    def __init__(
+        self,
+        layers: Sequence[tuple[str, nn.Module]],
+        optimizer: BlockOptimizer,
+        *,
+        seed: int,
+        first: bool,
+        last: bool,
+        recompute: bool,
+        stash: bool,
+        clone_input: bool,
+        norm_statistics: str,
+        deferred: bool,
+        approximation: Approximation | None = None,
+        side_stream: torch.cuda.Stream | None = None,
+    ) -> None:
+        self.layers, self.optimizer, self.seed = list(layers), optimizer, seed
+        self.first, self.last = first, last
+        self.recompute, self.stash, self.clone_input = recompute, stash, clone_input
+        self.norm_statistics = norm_statistics
+        self.approximation = approximation
+        self.side_stream = side_stream
+        self._updated: torch.cuda.Event | None = (
+            None  # after the last update: a replay needs to wait for no more
+        )
+        self.updates = 0
+        self.in_flight: OrderedDict[Key, Entry] = OrderedDict()
+        self.graph_bytes: dict[int, int] = {}  # samples in a (micro-)batch -> bytes that its graph keeps
+        self._modules = nn.ModuleList([layer for _, layer in self.layers])
+        self._modules.train()
+        self._norms = batch_norms(self._modules)
+        self._deferred = DeferredStatistics(self._norms) if deferred and self._norms else None
+        self._tracking = True
+
+    # -- actions ------------------------------------------------------------------------------------------
+
+    def forward(self, key: Key, x: Tensor, labels: Tensor | None = None, weight: float = 1.0) -> Tensor:
+        """Run the block on input x [n, ...] of (batch, micro); returns its output without graph (the loss at the end)."""
+        entry = Entry(x.detach().requires_grad_(not self.first), labels, weight)
+        self.in_flight[key] = entry
+        if self.recompute:
+            with self._statistics(self.norm_statistics in ("forward", "both")), torch.no_grad():
+                return self._run(key, entry)
+        entry.y = self._graph(key, entry, update_statistics=True)
+        return entry.y.detach()
+
+    def replay(self, key: Key) -> Tensor:
+        """Run the stored input of `key` through the present weights, keeping the graph (R)."""
+        entry = self.in_flight[key]
+        with self._beside(entry.x):
+            entry.y = self._graph(key, entry, update_statistics=self.norm_statistics in ("recompute", "both"))
+        return entry.y.detach()
+
+    def backward(self, key: Key, gradient: Tensor | None) -> Tensor | None:
+        """Back-propagate `gradient` [as the output] (None at the loss); returns the gradient of the input.
+
+        The weights' gradients are added to .grad of the present weights.
+        """
+        entry = self.in_flight.pop(key)
+        assert entry.y is not None, f"no graph for {key}"
+        if self.side_stream is not None:
+            torch.cuda.current_stream().wait_stream(self.side_stream)
+        if entry.y.requires_grad:
+            torch.autograd.backward(entry.y, gradient)
+        if entry.weights is not None:  # the graph ends in older tensors of the same weights
+            for present, older in zip(self.optimizer.weights, entry.weights, strict=True):
+                present.grad = older.grad if present.grad is None else present.grad + older.grad  # type: ignore[operator]
+                older.grad = None
+        return entry.x.grad
+
+    def update(self) -> None:
+        """Optimiser step with the gradients of the batch; counts the update."""
+        if self._deferred is not None:
+            self._deferred.commit()
+        if self.stash and self.in_flight:
+            before = self.optimizer.weights
+            for entry in self.in_flight.values():
+                if entry.weights is None:
+                    entry.weights = before
+            self.optimizer.renew()
+        self.optimizer.step(self.updates)
+        self.updates += 1
+        if self.side_stream is not None:
+            self._updated = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._updated.record(torch.cuda.current_stream())
+
+    @torch.no_grad()
+    def evaluate(self, x: Tensor) -> Tensor:
+        """Forward in evaluation mode; touches neither statistics nor queues nor random numbers."""
+        for _, layer in self.layers:
+            x = layer(x)
+        return x
+
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Evaluation mode for the block's layers, training mode afterwards."""
+        self._track(True)
+        self._modules.eval()
+        try:
+            yield
+        finally:
+            self._modules.train()
+
+    # -- parts of actions ---------------------------------------------------------------------------------
+
+    def _run(self, key: Key, entry: Entry) -> Tensor:
+        batch, micro = key
+        if self.approximation is not None:
+            self.approximation.set_batch(batch, micro)
+        # The stored input must stay as it is for the replay: a layer that writes to its input gets a copy.
+        x = entry.x.clone() if self.clone_input else entry.x
+        for name, layer in self.layers:
+            x = run_layer(layer, name, x, self.seed, batch, micro)
+        if not self.last:
+            return x
+        assert entry.labels is not None
+        loss = functional.cross_entropy(x, entry.labels)
+        return loss if entry.weight == 1.0 else loss * entry.weight
+
+    def _graph(self, key: Key, entry: Entry, update_statistics: bool) -> Tensor:
+        samples = entry.x.shape[0]
+        with self._statistics(update_statistics):
+            if samples in self.graph_bytes:
+                return self._run(key, entry)
+            with SavedBytes([entry.x, *self._modules.parameters(), *self._modules.buffers()]) as saved:
+                y = self._run(key, entry)
+            self.graph_bytes[samples] = saved.total
+            return y
+
+    @contextmanager
+    def _statistics(self, update: bool) -> Iterator[None]:
+        if self._deferred is None:
+            self._track(update)
+            yield
+            return
+        self._track(False)
+        self._deferred.active = update
+        try:
+            yield
+        finally:
+            self._deferred.active = False
+
+    @contextmanager
+    def _beside(self, x: Tensor) -> Iterator[None]:
+        """On CUDA with a side stream: run beside the forward that was launched before, after the last update only.
+
+        F_i and the replay of batch i-m use the same weights and are independent of each other.
+        """
+        if self.side_stream is None:
+            yield
+            return
+        if self._updated is not None:
+            self.side_stream.wait_event(self._updated)
+        else:
+            self.side_stream.wait_stream(torch.cuda.current_stream())
+        x.record_stream(self.side_stream)
+        with torch.cuda.stream(self.side_stream):
+            yield
+
+    def _track(self, on: bool) -> None:
+        if on != self._tracking:
+            set_tracking(self._norms, on)
+            self._tracking = on
+
+    # -- memory and state ---------------------------------------------------------------------------------
+
+    def activation_bytes(self) -> int:
+        """Bytes of the input queue, the kept graphs and older weights that the block holds now."""
+        total, seen = 0, set()
+        for entry in self.in_flight.values():
+            total += entry.x.numel() * entry.x.element_size()
+            if entry.y is not None:
+                total += self.graph_bytes.get(entry.x.shape[0], 0)
+            if entry.weights and id(entry.weights) not in seen:
+                seen.add(id(entry.weights))
+                total += tensor_bytes(entry.weights)
+        return total
+
+    def static_bytes(self) -> int:
+        """Bytes of weights, their gradients, statistics and momentum."""
+        weights = tensor_bytes(self._modules.parameters())
+        return (
+            2 * weights + tensor_bytes(self._modules.buffers()) + tensor_bytes(self.optimizer.state_tensors())
+        )
+
+    def state(self) -> dict[str, Any]:
+        """Everything that decides how the block goes on, as plain tensors and numbers."""
+        versions: list[list[Tensor]] = []
+        entries = []
+        for key, entry in self.in_flight.items():
+            version = None
+            if entry.weights is not None:
+                known = [i for i, v in enumerate(versions) if v is entry.weights]
+                version = known[0] if known else len(versions)
+                if not known:
+                    versions.append(entry.weights)
+            entries.append(
+                {
+                    "key": key,
+                    "x": entry.x.detach(),
+                    "labels": entry.labels,
+                    "weight": entry.weight,
+                    "version": version,
+                }
+            )
+        return {
+            "updates": self.updates,
+            "layers": {name: layer.state_dict() for name, layer in self.layers},
+            "optimizer": None if self.optimizer.sgd is None else self.optimizer.sgd.state_dict(),
+            "versions": [[t.detach() for t in version] for version in versions],
+            "in_flight": entries,
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Inverse of `state`; kept graphs are made again by replaying their forwards, bit for bit."""
+        self.updates = state["updates"]
+        for name, layer in self.layers:
+            layer.load_state_dict(state["layers"][name])
+        if self.optimizer.sgd is not None:
+            self.optimizer.sgd.load_state_dict(state["optimizer"])
+        versions = [[t.requires_grad_() for t in version] for version in state["versions"]]
+        self.in_flight.clear()
+        for row in state["in_flight"]:
+            entry = Entry(row["x"].requires_grad_(not self.first), row["labels"], row["weight"])
+            key = (int(row["key"][0]), int(row["key"][1]))
+            self.in_flight[key] = entry
+            if self.recompute:
+                continue
+            entry.weights = None if row["version"] is None else versions[row["version"]]
+            present = self.optimizer.swap(entry.weights) if entry.weights is not None else None
+            entry.y = self._graph(key, entry, update_statistics=False)
+            if present is not None:
+                self.optimizer.swap(present)

@@ -1,0 +1,53 @@
+"""Builds a block from a plan: its layers, optimiser and gradient approximation, on its device."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from repro import gradient, models
+from repro.engine.block.block import Block
+from repro.engine.block.optimizer import BlockOptimizer
+from repro.planning.run_plan import Plan
+from repro.schedule import Schedule
+
+
+def build_block(plan: Plan, index: int, seed: int, schedule: Schedule) -> Block:
+    """Return block `index` of `plan` with its first weights; UserError where layers share weights."""
+    recipe, device = plan.recipe, torch.device(plan.devices[index])
+    factories = models.layers(recipe.model, plan.image_shape, plan.num_classes, recipe.memory_format)
+    low, high = plan.layer_spans[index]
+    layers = [(f.name, f.build(seed).to(device)) for f in factories[low:high]]
+    models.shared_parameters(layers)
+    approximation = None
+    if plan.approximates:
+        approximation = gradient.attach(
+            layers,
+            recipe.gradient,
+            seed=seed,
+            steps_per_epoch=plan.steps_per_epoch,
+            epochs=recipe.epochs,
+            numbers=gradient.number_convolutions([(f.name, f.build(0)) for f in factories]),
+        )
+    optimizer = BlockOptimizer(
+        layers, recipe.optimizer, plan.steps_per_epoch, recipe.method.lr_factor(index, plan.blocks)
+    )
+    side: torch.cuda.Stream | None = None
+    if recipe.runtime.two_streams and device.type == "cuda":
+        side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    recompute = schedule.recompute[index]
+    probe = torch.zeros((2, *plan.shapes[low]), device=device)
+    return Block(
+        layers,
+        optimizer,
+        seed=seed,
+        first=index == 0,
+        last=index == plan.blocks - 1,
+        recompute=recompute,
+        stash=not recompute and schedule.staleness[index] > 0,
+        clone_input=models.mutates_input(nn.Sequential(*(layer for _, layer in layers)), probe),
+        norm_statistics=recipe.norm_statistics,
+        deferred=recipe.method.micro_batches(recipe.data.batch_size) > 1,
+        approximation=approximation,
+        side_stream=side,
+    )

@@ -1,0 +1,1 @@
+"""One process per block: launched, watched, checkpointed, ended together."""

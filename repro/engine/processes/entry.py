@@ -1,0 +1,98 @@
+"""Where the process of a block begins and ends."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+import traceback
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any
+
+import torch
+
+from repro.engine.processes.reporter import Reporter
+from repro.engine.processes.worker import Worker
+from repro.engine.transport.channel import PeerLost
+from repro.engine.transport.process_group import Network
+from repro.errors import ReproError
+from repro.planning.run_plan import Plan
+from repro.recipe import validate
+
+_PR_SET_PDEATHSIG = 1
+
+
+def run_block(job: dict[str, Any], connection: Connection, status: Any) -> None:
+    """Run one block to its end and leave the process; errors go to the parent with their traceback."""
+    index = job["index"]
+    reporter = Reporter(connection, status, index)
+    _die_with_parent(connection)
+    code = 0
+    try:
+        plan = Plan(recipe=validate(job["recipe"]), **job["plan"])
+        prepare(plan, index)
+        method = plan.recipe.method
+        network = Network(
+            index, plan.blocks, plan.devices, job["port"], getattr(method, "locking", "") == "barrier"
+        )
+        worker = Worker(plan, index, job["seed"], network, reporter, job["typical_seconds"])
+        summary = worker.run(job["checkpoints"], job["resume"])
+        if job["final_weights"] is not None:
+            state = {
+                f"{name}.{k}": v.cpu()
+                for name, layer in worker.block.layers
+                for k, v in layer.state_dict().items()
+            }
+            torch.save(state, job["final_weights"] / f"block-{index}.pt")
+        summary["rss_bytes"] = _peak_resident()
+        reporter.done(summary)
+    except PeerLost as error:
+        code = 1
+        reporter.failed(traceback.format_exc(), str(error), True, 1)
+    except ReproError as error:
+        code = error.exit_code
+        reporter.failed("", str(error), False, code)
+    except BaseException as error:
+        code = 1
+        reporter.failed(traceback.format_exc(), f"{type(error).__name__}: {error}", False, 1)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)  # no destructor may wait for a neighbour that is gone
+
+
+def prepare(plan: Plan, index: int) -> None:
+    """Threads and numerics of this process, the same in the oracle."""
+    torch.set_num_threads(plan.threads)
+    device = torch.device(plan.devices[index])
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+        if plan.recipe.deterministic:
+            torch.backends.cudnn.deterministic = True
+            torch.backends.cudnn.benchmark = False
+            torch.backends.cudnn.allow_tf32 = False
+        else:
+            torch.backends.cudnn.benchmark = True
+
+
+def _die_with_parent(connection: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends all blocks in order
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+    def watch() -> None:
+        with suppress(OSError, EOFError):
+            connection.poll(None)  # the parent never writes: readable means that it has closed the pipe
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True, name="parent watch").start()
+
+
+def _peak_resident() -> int:
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,0 +1,308 @@
+"""The process of one block: carries out the block's actions in their fixed order, and meets its neighbours."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from repro.engine.block.build import build_block
+from repro.engine.block.predictor import SyntheticInterface
+from repro.engine.block.samples import Key, Samples
+from repro.engine.block.stopwatch import Stopwatch
+from repro.engine.processes import checkpoint
+from repro.engine.processes.delays import Straggler
+from repro.engine.processes.evaluation import evaluate
+from repro.engine.processes.losses import Losses
+from repro.engine.processes.neighbour import Progress
+from repro.engine.processes.reporter import Reporter
+from repro.engine.processes.summary import summary
+from repro.engine.transport.channel import Inbox, Outbox
+from repro.engine.transport.message import Envelope
+from repro.engine.transport.process_group import Network
+from repro.planning.run_plan import Plan
+from repro.schedule import Action, Kind
+
+RECORDED_BATCHES = 24  # the first batches of a run are kept action by action, for the timeline figure
+_COMPUTE = (Kind.FORWARD, Kind.RECOMPUTE, Kind.BACKWARD)
+
+
+class Worker:
+    """Block `index` of a plan, in its own process."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        index: int,
+        seed: int,
+        network: Network,
+        reporter: Reporter,
+        typical_seconds: float | None = None,
+    ) -> None:
+        self.plan, self.index = plan, index
+        self.network, self.reporter = network, reporter
+        self.first, self.last = index == 0, index == plan.blocks - 1
+        self.low, self.high = plan.layer_spans[index]
+        self.device = torch.device(plan.devices[index])
+        self.schedule = plan.schedule()
+        self.samples = Samples(plan, index, seed)
+        self.block = build_block(plan, index, seed, self.schedule)
+        self.straggler = Straggler(plan.recipe.straggler, seed, index, typical_seconds)
+        self.watch = Stopwatch(self.device, keep_batches=RECORDED_BATCHES)
+        self.synthetic = (
+            SyntheticInterface.build(plan, index, seed, self.device) if self.schedule.synthetic else None
+        )
+        self.losses = Losses(reporter)
+        self.weights_before = [w.detach().clone() for w in self.block.optimizer.weights]
+        self.evaluation_seconds = 0.0
+        self.peak_bytes = 0
+        self.predictor_bytes = 0
+        self.order: dict[Key, int] = {}  # digest of the sample ids of each batch in flight
+        self.pending: list[tuple[str, Envelope, Tensor]] = []  # of a checkpoint: handed over, not yet taken
+        self.neighbours: dict[int, Progress] = {}
+        self.up: Outbox | None = None
+        self.down: Outbox | None = None
+        self.below: Inbox | None = None
+        self.above: Inbox | None = None
+
+    def run(self, checkpoints: Path | None, resume: Path | None) -> dict[str, Any]:
+        """Train to the end, from the state in `resume` where there is one; returns the block's summary."""
+        self.checkpoints = checkpoints
+        if resume is not None:
+            self._load(resume)
+        done = self.block.updates
+        self._connect(done)
+        self.samples.warm_up(self.first, self.last)
+        self.started = self.network.start_together()
+        for action in self._actions(done):
+            self._act(action)
+        self._drain()
+        end = time.monotonic()
+        self.network.finish(self.plan.num_batches)
+        return summary(self, end)
+
+    # -- before the first action ----------------------------------------------------------------------------
+
+    def _actions(self, done: int) -> Iterator[Action]:
+        """The schedule's actions, from behind the evaluation where the checkpoint was made."""
+        actions = self.schedule.actions(self.index)
+        if done:
+            epoch = self.plan.evaluations[done]
+            for action in actions:
+                if action.kind is Kind.EVALUATE and action.batch == epoch:
+                    break
+        return actions
+
+    def _connect(self, done: int) -> None:
+        if not self.first:
+            taken = max((batch + 1 for batch, _ in self.block.in_flight), default=done)
+            self.below = Inbox(
+                self.network.link(self.index - 1, "output"), self._expected("output", self.low, taken, [])
+            )
+            self.down = Outbox(self.network.link(self.index - 1, "gradient"))
+        if not self.last:
+            # Gradients of finished batches that a synthetic-gradient module still waits for come first.
+            late = [] if self.synthetic is None else list(self.synthetic.stored)
+            self.up = Outbox(self.network.link(self.index + 1, "output"))
+            self.above = Inbox(
+                self.network.link(self.index + 1, "gradient"),
+                self._expected("gradient", self.high, done, late),
+            )
+        for stream, envelope, tensor in self.pending:
+            outbox = self.up if stream == "output" else self.down
+            assert outbox is not None
+            outbox.put(envelope, tensor.to(self.device))
+        self.pending.clear()
+
+    def _expected(self, stream: str, boundary: int, first: int, late: list[Key]) -> Iterator[Envelope]:
+        """All messages of a stream still to come: those of `late` batches, then every batch from `first` on."""
+        for key in late:
+            yield self.samples.envelope(stream, key, boundary)
+        for batch in range(first, self.plan.num_batches):
+            for micro in range(len(self.samples.micro_sizes(batch))):
+                yield self.samples.envelope(stream, (batch, micro), boundary)
+
+    # -- actions --------------------------------------------------------------------------------------------
+
+    def _act(self, action: Action) -> None:
+        kind, key = action.kind, (action.batch, action.micro)
+        if kind in _COMPUTE and action.micro >= len(self.samples.micro_sizes(action.batch)):
+            return  # a smaller last batch has fewer micro-batches
+        if kind is Kind.FORWARD:
+            self._forward(key, action)
+        elif kind is Kind.RECOMPUTE:
+            with self.watch.measure(action):
+                self.block.replay(key)
+            self._count_memory()
+        elif kind is Kind.BACKWARD:
+            self._backward(key, action)
+        elif kind is Kind.UPDATE:
+            with self.watch.measure(action):
+                self.block.update()
+            self.watch.finish_batch()
+        elif kind is Kind.EVALUATE:
+            self._evaluate(action.batch)
+        elif kind is Kind.AWAIT_GRADIENT:
+            assert self.above is not None
+            with self.reporter.waiting("gradient", action.batch, self.index + 1), self.watch.waiting(action):
+                self.above.wait()
+        elif kind is Kind.AWAIT_FORWARDS:
+            with (
+                self.reporter.waiting("forwards", action.batch, self.plan.blocks - 1),
+                self.watch.waiting(action),
+            ):
+                self.network.await_forward(action.batch)
+        elif kind is Kind.MODULE:
+            assert self.synthetic is not None
+            true_gradient = self._take(self.above, "gradient", key, self.index + 1, action)
+            with self.watch.measure(action):
+                self.synthetic.learn(key, true_gradient)
+
+    def _forward(self, key: Key, action: Action) -> None:
+        if key[1] == 0 and self.straggler.active:
+            self.straggler.sleep(key[0], self.watch)
+        if self.first:
+            with self.watch.measure(action):
+                x = self.samples.images(key)
+                order = self.samples.order(key[0])
+        else:
+            x = self._take(self.below, "output", key, self.index - 1, action)
+            assert self.below is not None
+            order = self.below.order
+        self.order[key] = order
+        labels, weight = (
+            (self.samples.labels(key, order), self.samples.share(key)) if self.last else (None, 1.0)
+        )
+        with self.watch.measure(action):
+            y = self.block.forward(key, x, labels, weight)
+        del x
+        if self.last:
+            if not self.block.recompute:
+                self.losses.add(key[0], y)
+            if self.samples.is_last_micro(key):
+                self.network.announce_forward(key[0])
+            self._count_memory()
+            return
+        if self.synthetic is not None:
+            self.synthetic.store(key, y, self.samples.data.train_labels(key[0]))
+        room = self.schedule.output_room[self.index] if action.room is None else action.room
+        self._hand_over(
+            self.up, self.samples.envelope("output", key, self.high, order), y, room, self.index + 1, action
+        )
+
+    def _backward(self, key: Key, action: Action) -> None:
+        gradient = None
+        if self.synthetic is not None:
+            with self.watch.measure(action):
+                gradient = self.synthetic.predict(key)
+        elif not self.last:
+            gradient = self._take(self.above, "gradient", key, self.index + 1, action)
+        elif self.block.recompute:
+            replayed = self.block.in_flight[key].y
+            assert replayed is not None
+            self.losses.add(key[0], replayed.detach())
+        with self.watch.measure(action):
+            below = self.block.backward(key, gradient)
+        del gradient
+        if self.last and self.samples.is_last_micro(key):
+            now = time.monotonic() - self.evaluation_seconds
+            self.losses.close(key[0], self.samples.data.train_batch_size(key[0]), now)
+        order = self.order.pop(key)
+        if not self.first:
+            assert below is not None
+            room = self.schedule.gradient_room[self.index]
+            self._hand_over(
+                self.down,
+                self.samples.envelope("gradient", key, self.low, order),
+                below,
+                room,
+                self.index - 1,
+                action,
+            )
+
+    def _take(self, inbox: Inbox | None, what: str, key: Key, peer: int, action: Action) -> Tensor:
+        assert inbox is not None
+        with self.reporter.waiting(what, key[0], peer), self.watch.waiting(action):
+            return inbox.take()
+
+    def _hand_over(
+        self, outbox: Outbox | None, envelope: Envelope, tensor: Tensor, room: int, peer: int, action: Action
+    ) -> None:
+        assert outbox is not None
+        outbox.put(envelope, tensor)
+        del tensor
+        self._count_memory()
+        with self.reporter.waiting("room", envelope.batch, peer), self.watch.waiting(action):
+            outbox.make_room(room)
+
+    # -- evaluations and checkpoints ------------------------------------------------------------------------
+
+    def _evaluate(self, epoch: int) -> None:
+        begin = time.monotonic()
+        with self.reporter.waiting("evaluation", epoch, max(0, self.index - 1)):
+            found = evaluate(self.plan, self.index, self.block, self.samples, self.network)
+        if found is not None:
+            end = time.monotonic()
+            self.evaluation_seconds += end - begin
+            self.reporter.epoch(
+                epoch,
+                train_loss=self.losses.end_epoch(),
+                test_loss=found[0],
+                test_accuracy=found[1],
+                train_seconds=end - self.started - self.evaluation_seconds,
+            )
+        every = self.plan.recipe.runtime.checkpoint_every
+        if (
+            self.checkpoints is not None
+            and every
+            and epoch % every == 0
+            and self.block.updates < self.plan.num_batches
+        ):
+            self._save(self.checkpoints, epoch)
+
+    def _save(self, folder: Path, epoch: int) -> None:
+        pending = []
+        for stream, outbox, peer in (
+            ("output", self.up, self.index + 1),
+            ("gradient", self.down, self.index - 1),
+        ):
+            if outbox is not None:
+                progress = self.neighbours.setdefault(peer, Progress(self.schedule, peer))
+                taken = progress.taken(stream, epoch)
+                pending += [(stream, e, t.cpu()) for e, t in outbox.waiting() if (e.batch, e.micro) > taken]
+        state = {
+            "block": self.block.state(),
+            "order": dict(self.order),
+            "synthetic": None if self.synthetic is None else self.synthetic.state(),
+            "pending": pending,
+        }
+        file, digest = checkpoint.save_block(folder, epoch, self.index, state)
+        self.reporter.saved(epoch, self.block.updates, file, digest)
+
+    def _load(self, folder: Path) -> None:
+        state = checkpoint.load_block(folder, self.index, self.device)
+        self.block.load_state(state["block"])
+        self.order, self.pending = state["order"], state["pending"]
+        if self.synthetic is not None:
+            self.synthetic.load_state(state["synthetic"])
+
+    # -- the end --------------------------------------------------------------------------------------------
+
+    def _drain(self) -> None:
+        for outbox, peer in ((self.up, self.index + 1), (self.down, self.index - 1)):
+            if outbox is not None:
+                with self.reporter.waiting("room", self.plan.num_batches - 1, peer):
+                    outbox.make_room(0)
+        for inbox in (self.below, self.above):
+            if inbox is not None:
+                inbox.finish()
+
+    def _count_memory(self) -> None:
+        boxes = sum(box.held_bytes for box in (self.up, self.down, self.below, self.above) if box is not None)
+        extra = 0 if self.synthetic is None else self.synthetic.held_bytes()
+        self.peak_bytes = max(self.peak_bytes, self.block.activation_bytes() + boxes + extra)
+        self.predictor_bytes = max(self.predictor_bytes, extra)

@@ -1,0 +1,1 @@
+"""Messages between blocks: envelopes, first-in-first-out channels, the group of processes."""

@@ -1,0 +1,201 @@
+"""First-in-first-out queues between neighbouring blocks, over torch.distributed point to point.
+
+    block k                         block k+1
+    Outbox --(message n, tag)-----> Inbox      one receive is posted ahead, so transfers overlap with compute
+           <-(n was taken, tag)----            the acknowledgement bounds how many finished messages wait
+
+An Outbox keeps every message until it has been taken: that is the output (or gradient) queue of the paper.
+gloo carries CPU tensors; a CUDA tensor passes through pinned memory, or through NCCL where every block has
+its own GPU (the header always travels by gloo).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from repro.engine.transport.message import HEADER_BYTES, Envelope
+from repro.errors import RunFailed
+
+_TAGS = 1 << 20  # tags repeat after this many messages; far more than can be in flight
+_KEPT_MARKS = 1024
+_STREAM_TAGS = {"output": 0, "gradient": 1, "evaluation": 2}
+
+
+class PeerLost(RunFailed):
+    """The neighbouring process is gone: the reason lies there, not here."""
+
+
+@dataclass
+class Link:
+    """One direction between this block and block `peer`; `payload_group` is set where NCCL carries the tensors."""
+
+    peer: int
+    stream: str
+    device: torch.device
+    payload_group: Any = None
+
+    def tag(self, number: int, acknowledgement: bool = False) -> int:
+        """A tag unique to (stream, kind, message) among everything in flight between two blocks."""
+        return ((number % _TAGS) * 4 + _STREAM_TAGS[self.stream]) * 2 + int(acknowledgement)
+
+    def wait(self, work: Any) -> None:
+        """Wait for a send or receive; raises PeerLost where the other process has gone."""
+        try:
+            work.wait()
+        except (RuntimeError, ValueError) as error:
+            raise PeerLost(f"lost the connection to block {self.peer} ({self.stream}): {error}") from error
+
+    def send(self, tensor: Tensor, tag: int, group: Any = None) -> Any:
+        """Start a send."""
+        try:
+            return dist.isend(tensor, self.peer, group=group, tag=tag)
+        except (RuntimeError, ValueError) as error:
+            raise PeerLost(f"lost the connection to block {self.peer} ({self.stream}): {error}") from error
+
+    def receive(self, tensor: Tensor, tag: int, group: Any = None) -> Any:
+        """Post a receive."""
+        try:
+            return dist.irecv(tensor, self.peer, group=group, tag=tag)
+        except (RuntimeError, ValueError) as error:
+            raise PeerLost(f"lost the connection to block {self.peer} ({self.stream}): {error}") from error
+
+
+@dataclass
+class _Sent:
+    envelope: Envelope
+    buffer: Tensor  # header and, unless NCCL carries it, payload
+    tensor: Tensor  # the payload as sent
+    works: list[Any]
+    acknowledgement: Any
+    mark: Tensor
+
+
+class Outbox:
+    """The sending end. `put` hands a tensor over and waits while more than `room` messages are untaken."""
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        self._sent: deque[_Sent] = deque()
+        self._number = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the messages that have not been taken yet."""
+        return sum(
+            s.buffer.numel() + (0 if s.tensor.device.type == "cpu" else s.envelope.payload_bytes)
+            for s in self._sent
+        )
+
+    def put(self, envelope: Envelope, tensor: Tensor) -> None:
+        """Start to send `tensor`; returns at once. Call `make_room` to wait for the queue's bound."""
+        link, on_gpu = self.link, tensor.device.type == "cuda"
+        direct = on_gpu and link.payload_group is not None
+        if direct:
+            buffer = torch.empty(HEADER_BYTES, dtype=torch.uint8)
+            envelope.write(buffer)
+            payload = tensor.contiguous()
+        else:
+            buffer = envelope.buffer(pin=on_gpu)
+            envelope.write(buffer)
+            payload = envelope.payload(buffer)
+            payload.copy_(tensor, non_blocking=on_gpu)
+            if on_gpu:
+                torch.cuda.current_stream(tensor.device).synchronize()
+        mark = torch.empty(1, dtype=torch.int64)
+        works = [link.send(buffer, link.tag(self._number))]
+        if direct:
+            works.append(link.send(payload, 0, link.payload_group))
+        acknowledgement = link.receive(mark, link.tag(self._number, acknowledgement=True))
+        self._sent.append(_Sent(envelope, buffer, payload, works, acknowledgement, mark))
+        self._number += 1
+
+    def make_room(self, room: int) -> None:
+        """Wait until at most `room` messages are untaken (0: until the last one has been taken)."""
+        while len(self._sent) > room:
+            oldest = self._sent[0]
+            self.link.wait(oldest.acknowledgement)
+            for work in oldest.works:
+                self.link.wait(work)
+            self._sent.popleft()
+
+    def waiting(self) -> list[tuple[Envelope, Tensor]]:
+        """Untaken messages, oldest first: part of a block's state in a checkpoint."""
+        return [(s.envelope, s.tensor) for s in self._sent]
+
+
+class Inbox:
+    """The receiving end. `take` returns the next message of a sequence of envelopes known in advance."""
+
+    def __init__(self, link: Link, expected: Iterator[Envelope]) -> None:
+        self.link = link
+        self._expected = expected
+        self._number = 0
+        self._posted: tuple[Envelope, Tensor, Tensor | None, list[Any]] | None = None
+        self._acknowledgements: deque[tuple[Any, Tensor]] = deque()
+        self.order = 0  # digest that came with the last message taken
+        self._post()
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the receive that is posted ahead."""
+        return 0 if self._posted is None else self._posted[1].numel()
+
+    def _post(self) -> None:
+        envelope = next(self._expected, None)
+        if envelope is None:
+            self._posted = None
+            return
+        link, on_gpu = self.link, self.link.device.type == "cuda"
+        direct = on_gpu and link.payload_group is not None
+        size = HEADER_BYTES if direct else HEADER_BYTES + envelope.payload_bytes
+        buffer = torch.empty(size, dtype=torch.uint8, pin_memory=on_gpu and not direct)
+        payload = torch.empty(envelope.shape, dtype=envelope.dtype, device=link.device) if direct else None
+        works = [link.receive(buffer, link.tag(self._number))]
+        if payload is not None:
+            works.append(link.receive(payload, 0, link.payload_group))
+        self._posted = (envelope, buffer, payload, works)
+
+    def wait(self) -> Envelope:
+        """Wait until the next message is here, without taking it; returns what it should be."""
+        if self._posted is None:
+            raise RunFailed(f"no further {self.link.stream} is expected from block {self.link.peer}")
+        for work in self._posted[3]:
+            self.link.wait(work)
+        self._posted = (*self._posted[:3], [])
+        return self._posted[0]
+
+    def take(self) -> Tensor:
+        """Wait for the next message, check its header, acknowledge it, post the next receive; returns the tensor."""
+        envelope = self.wait()
+        assert self._posted is not None
+        _, buffer, payload, _ = self._posted
+        self.order = envelope.check(buffer, self.link.peer)
+        mark = torch.tensor([self._number], dtype=torch.int64)
+        work = self.link.send(mark, self.link.tag(self._number, acknowledgement=True))
+        self._acknowledgements.append((work, mark))
+        if len(self._acknowledgements) > _KEPT_MARKS:  # received long ago: no queue is that long
+            self.link.wait(self._acknowledgements.popleft()[0])
+        self._number += 1
+        self._post()
+        if payload is not None:
+            return payload
+        received = envelope.payload(buffer)
+        if self.link.device.type == "cuda":
+            received = received.to(self.link.device, non_blocking=True)
+            torch.cuda.current_stream(
+                self.link.device
+            ).synchronize()  # the pinned buffer is about to be freed
+        return received
+
+    def finish(self) -> None:
+        """Wait until all acknowledgements have reached the sender, at the end of the run."""
+        while self._acknowledgements:
+            work, _ = self._acknowledgements.popleft()
+            self.link.wait(work)

@@ -1,0 +1,105 @@
+"""How the processes of a run find each other and talk: torch.distributed set-up, links, barrier, evaluation."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+from repro.engine.transport.channel import Link
+from repro.engine.transport.message import Envelope
+
+_SIGNAL_TAG = (1 << 24) + 7
+
+
+class Network:
+    """The group of K block processes, one rank each. With K = 1 nothing is opened."""
+
+    def __init__(
+        self, rank: int, blocks: int, devices: tuple[str, ...], port: int, barrier_locking: bool
+    ) -> None:
+        self.rank, self.blocks = rank, blocks
+        self.device = torch.device(devices[rank])
+        self._groups: dict[tuple[int, int], Any] = {}
+        self._forwarded = -1
+        self._signals: list[tuple[Any, Tensor]] = []
+        self._barrier_locking = barrier_locking and blocks > 1
+        if blocks == 1:
+            return
+        store = TCPStore("127.0.0.1", port, is_master=False, wait_for_workers=False)
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=blocks)
+        if len(set(devices)) == blocks and self.device.type == "cuda" and dist.is_nccl_available():
+            # Every block has its own GPU. A group for each direction: a receive posted ahead never holds up a
+            # send.
+            for low in range(blocks - 1):
+                for pair in ((low, low + 1), (low + 1, low)):
+                    self._groups[pair] = dist.new_group(sorted(pair), backend="nccl")
+
+    def link(self, peer: int, stream: str) -> Link:
+        """The channel to a neighbour for a stream; gradients flow to lower, outputs to higher blocks."""
+        upwards = stream == "output"
+        low, high = min(self.rank, peer), max(self.rank, peer)
+        group = self._groups.get((low, high) if upwards else (high, low))
+        return Link(peer, stream, self.device, group)
+
+    def start_together(self) -> float:
+        """Wait for all blocks; returns the common start (monotonic seconds)."""
+        if self.blocks > 1:
+            dist.barrier()
+        return time.monotonic()
+
+    def finish(self, batches: int) -> None:
+        """Wait for all blocks, then leave the group: nobody closes while a neighbour still receives."""
+        if self._barrier_locking and self.rank < self.blocks - 1:
+            self.await_forward(batches - 1)  # marks that no action waited for, so that their sends end
+        for work, _ in self._signals:
+            work.wait()
+        if self.blocks > 1:
+            dist.barrier()
+            dist.destroy_process_group()
+
+    # -- barrier locking: the last block tells everyone which batch it has forwarded -------------------------
+
+    def announce_forward(self, batch: int) -> None:
+        """Last block: `batch` has been forwarded."""
+        if not self._barrier_locking:
+            return
+        mark = torch.tensor([batch], dtype=torch.int64)
+        for peer in range(self.blocks - 1):
+            self._signals.append((dist.isend(mark, peer, tag=_SIGNAL_TAG), mark))
+        if len(self._signals) > 64 * self.blocks:
+            self._signals.pop(0)[0].wait()
+
+    def await_forward(self, batch: int) -> None:
+        """Other blocks: wait until the last block has forwarded `batch`."""
+        mark = torch.empty(1, dtype=torch.int64)
+        while self._forwarded < batch:
+            self.link(self.blocks - 1, "output").receive(mark, _SIGNAL_TAG).wait()
+            self._forwarded = int(mark)
+
+    # -- evaluation: its own messages, apart from the training queues
+    # -----------------------------------------
+
+    def send_now(self, peer: int, envelope: Envelope, tensor: Tensor, number: int) -> tuple[Any, Tensor]:
+        """Start to send a tensor outside the queues; returns what `wait` needs."""
+        buffer = envelope.buffer()
+        envelope.write(buffer)
+        envelope.payload(buffer).copy_(tensor)
+        link = self.link(peer, "evaluation")
+        return link.send(buffer, link.tag(number)), buffer
+
+    def wait(self, sent: tuple[Any, Tensor], peer: int) -> None:
+        """Wait for a send that `send_now` started."""
+        self.link(peer, "evaluation").wait(sent[0])
+
+    def receive_now(self, peer: int, envelope: Envelope, number: int) -> Tensor:
+        """Receive a tensor outside the queues."""
+        buffer = envelope.buffer()
+        link = self.link(peer, "evaluation")
+        link.wait(link.receive(buffer, link.tag(number)))
+        envelope.check(buffer, peer)
+        return envelope.payload(buffer).to(self.device)

@@ -1,0 +1,104 @@
+"""Which forward passes update BatchNorm's running statistics: one a batch, on a pass chosen on purpose.
+
+A replayed forward would otherwise update them twice (field report B11). Two means:
+
+* `set_tracking(norms, on)` lets a training-mode forward normalise by its batch without touching the buffers;
+* `DeferredStatistics` gathers the moments of all micro-batches of a batch and updates once (GPipe).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+
+def batch_norms(module: nn.Module) -> list[_BatchNorm]:
+    """All BatchNorm modules below `module` that keep running statistics."""
+    return [m for m in module.modules() if isinstance(m, _BatchNorm) and m.running_mean is not None]
+
+
+def set_tracking(norms: Iterable[_BatchNorm], on: bool) -> None:
+    """Let training-mode forwards update the running statistics, or leave them alone."""
+    for norm in norms:
+        norm.track_running_stats = on
+
+
+@dataclass
+class _Moments:
+    """Count, mean and sum of squared deviations per channel of what has passed so far."""
+
+    count: int
+    mean: Tensor
+    squares: Tensor
+
+    def joined(self, other: _Moments) -> _Moments:
+        """Moments of both parts together (Chan, Golub and LeVeque's update)."""
+        count = self.count + other.count
+        gap = other.mean - self.mean
+        mean = self.mean + gap * (other.count / count)
+        squares = self.squares + other.squares + gap * gap * (self.count * other.count / count)
+        return _Moments(count, mean, squares)
+
+
+class DeferredStatistics:
+    """Running statistics over a whole mini-batch that passes in micro-batches.
+
+    While `active`, each forward leaves its own mean and variance (BatchNorm computes them anyway: its buffers
+    are exchanged for a scratch pair with momentum 1); `commit` joins them and updates the true buffers as a
+    forward of
+    the whole batch would, once. The module's own tracking must be off (`set_tracking`) around those forwards.
+    """
+
+    def __init__(self, norms: Iterable[_BatchNorm]) -> None:
+        self.norms = list(norms)
+        self.active = False
+        self._moments: dict[int, _Moments] = {}
+        self._kept: dict[int, tuple[dict[str, Any], float | None]] = {}
+        for number, norm in enumerate(self.norms):
+            norm.register_forward_pre_hook(partial(self._before, number))
+            norm.register_forward_hook(partial(self._after, number))
+
+    def _before(self, number: int, norm: nn.Module, _inputs: tuple[Tensor, ...]) -> None:
+        if not self.active:
+            return
+        assert isinstance(norm, _BatchNorm)
+        assert norm.running_mean is not None
+        self._kept[number] = (dict(norm._buffers), norm.momentum)
+        norm._buffers["running_mean"] = torch.zeros_like(norm.running_mean)
+        norm._buffers["running_var"] = torch.zeros_like(norm.running_mean)
+        norm._buffers["num_batches_tracked"] = None
+        norm.momentum, norm.track_running_stats = 1.0, True
+
+    def _after(self, number: int, norm: nn.Module, inputs: tuple[Tensor, ...], _output: Tensor) -> None:
+        if number not in self._kept:
+            return
+        assert isinstance(norm, _BatchNorm)
+        assert norm.running_mean is not None
+        assert norm.running_var is not None
+        count = inputs[0].numel() // inputs[0].shape[1]
+        found = _Moments(count, norm.running_mean, norm.running_var * (count - 1))
+        buffers, norm.momentum = self._kept.pop(number)
+        norm._buffers.update(buffers)
+        norm.track_running_stats = False
+        before = self._moments.get(number)
+        self._moments[number] = found if before is None else before.joined(found)
+
+    @torch.no_grad()
+    def commit(self) -> None:
+        """Update the running statistics from the gathered moments, and start anew."""
+        for number, moments in self._moments.items():
+            norm = self.norms[number]
+            assert norm.running_mean is not None
+            assert norm.running_var is not None
+            assert norm.num_batches_tracked is not None
+            norm.num_batches_tracked.add_(1)
+            weight = norm.momentum if norm.momentum is not None else 1.0 / float(norm.num_batches_tracked)
+            norm.running_mean.lerp_(moments.mean, weight)
+            norm.running_var.lerp_(moments.squares / max(1, moments.count - 1), weight)
+        self._moments.clear()

@@ -1,0 +1,302 @@
+"""The same update rule as a plain program in one process: the reference that the engine must equal bit for bit.
+
+It shares models, data and the random numbers of layers with the engine, and nothing of its machinery: no
+actions, queues or messages, weights that are never changed in place, and SGD written out. Time t counts
+updates:
+
+    for t = 0 .. N-1:
+        every block k, from the first:  forward all batches up to t + m_k with W_k^(t)
+        every block k, from the last:   gradient of batch t at W_k^(t) (replayed), or in its forward's graph
+        every block k:                  W_k^(t) -> W_k^(t+1)
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn import functional
+
+from repro import data, gradient, models
+from repro.methods.dni import DNI
+from repro.models.gradient_predictor import build_synthetic
+from repro.models.norm_statistics import DeferredStatistics, batch_norms, set_tracking
+from repro.oracle.net import Kept, Net, Weights
+from repro.planning.run_plan import Plan
+
+# (t, weights of all blocks before update t, gradients of all blocks that update t uses)
+Observer = Callable[[int, list[Weights], list[Weights]], None]
+
+
+@dataclass
+class OracleResult:
+    """Losses of all batches, test losses and accuracies by epoch, and the final state of every layer."""
+
+    losses: list[float] = field(default_factory=list)
+    test_losses: dict[int, float] = field(default_factory=dict)
+    test_accuracies: dict[int, float] = field(default_factory=dict)
+    state: dict[str, Tensor] = field(default_factory=dict)
+
+
+class Oracle:
+    """The program above for one plan and seed."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        seed: int,
+        observer: Observer | None = None,
+        on_loss: Callable[[int, float, int], None] | None = None,
+        on_epoch: Callable[[int, dict[str, float]], None] | None = None,
+    ) -> None:
+        self.plan, self.seed, self.observer = plan, seed, observer
+        self.on_loss, self.on_epoch = on_loss, on_epoch
+        recipe = plan.recipe
+        self.data = data.load(recipe.data, plan.data_root, seed)
+        schedule = plan.schedule()
+        self.m, self.replays = schedule.staleness, schedule.recompute
+        factories = models.layers(recipe.model, self.data.image_shape, plan.num_classes, recipe.memory_format)
+        layers = [(f.name, f.build(seed)) for f in factories]
+        if plan.approximates:
+            self.approximation: gradient.Approximation | None = gradient.attach(
+                layers, recipe.gradient, seed=seed, steps_per_epoch=plan.steps_per_epoch, epochs=recipe.epochs,
+                numbers=gradient.number_convolutions(layers),
+            )  # fmt: skip
+        else:
+            self.approximation = None
+        self.nets = [
+            Net(
+                layers[a:b],
+                seed,
+                models.mutates_input(
+                    nn.Sequential(*(m for _, m in layers[a:b])), torch.zeros((2, *plan.shapes[a]))
+                ),
+            )
+            for a, b in plan.layer_spans
+        ]
+        self.weights: list[Weights] = [
+            {name: p.detach().clone().requires_grad_() for name, p in net.named_parameters()}
+            for net in self.nets
+        ]
+        self.momentum: list[Weights] = [{} for _ in self.nets]
+        self.norms = [batch_norms(net) for net in self.nets]
+        self.deferred = (
+            [DeferredStatistics(norms) for norms in self.norms]
+            if recipe.method.micro_batches(recipe.data.batch_size) > 1
+            else None
+        )
+        self.predictors = self._predictors() if schedule.synthetic else None
+        self.kept: list[dict[tuple[int, int], Kept]] = [{} for _ in self.nets]
+        self.inputs: list[dict[tuple[int, int], Tensor]] = [
+            {} for _ in self.nets
+        ]  # arrived, not yet forwarded
+        self.true_gradients: list[dict[int, tuple[Tensor, Tensor, Tensor]]] = [{} for _ in self.nets]
+
+    def run(self) -> OracleResult:
+        """All batches of the plan, with the evaluations where the engine has them."""
+        plan, result, begin = self.plan, OracleResult(), time.monotonic()
+        forwarded = [0] * plan.blocks
+        for t in range(plan.num_batches):
+            for k in range(plan.blocks):
+                while forwarded[k] <= min(t + self.m[k], plan.num_batches - 1):
+                    self._forward(k, forwarded[k])
+                    forwarded[k] += 1
+            loss, gradients = self._backward(t)
+            result.losses.append(loss)
+            if self.on_loss is not None:
+                self.on_loss(t, loss, self.data.train_batch_size(t))
+            if self.observer is not None:
+                self.observer(t, self.weights, gradients)
+            self._update(t, gradients)
+            if self.predictors is not None:
+                self._learn(t)
+            if t + 1 in plan.evaluations:
+                epoch = plan.evaluations[t + 1]
+                result.test_losses[epoch], result.test_accuracies[epoch] = self._evaluate()
+                if self.on_epoch is not None:
+                    self.on_epoch(epoch, self._epoch_numbers(epoch, result, time.monotonic() - begin))
+        for net, weights in zip(self.nets, self.weights, strict=True):
+            state = {**dict(net.named_buffers()), **weights}
+            for key, value in state.items():
+                _, number, rest = key.split(".", 2)
+                result.state[f"{net.names[int(number)]}.{rest}"] = value.detach()
+        return result
+
+    def exact_gradients(self, t: int) -> list[Weights]:
+        """The gradient of plain back-propagation on batch t at the present weights; changes nothing."""
+        x = self.data.train_images(t)
+        leaves = [{name: w.detach().requires_grad_() for name, w in block.items()} for block in self.weights]
+        for k, (net, weights) in enumerate(zip(self.nets, leaves, strict=True)):
+            set_tracking(self.norms[k], False)
+            x = functional_call(net, weights, (x, t, 0))
+        loss = functional.cross_entropy(x, self.data.train_labels(t))
+        flat = [w for block in leaves for w in block.values()]
+        found = iter(torch.autograd.grad(loss, flat, allow_unused=True))
+        return [
+            {
+                name: torch.zeros_like(w) if g is None else g
+                for (name, w), g in zip(block.items(), found, strict=False)
+            }
+            for block in leaves
+        ]
+
+    def _epoch_numbers(self, epoch: int, result: OracleResult, seconds: float) -> dict[str, float]:
+        steps = len(result.losses)
+        recent = range(max(0, steps - self.plan.steps_per_epoch), steps)
+        sizes = [self.data.train_batch_size(i) for i in recent]
+        return {
+            "train_loss": sum(result.losses[i] * n for i, n in zip(recent, sizes, strict=True)) / sum(sizes),
+            "test_loss": result.test_losses[epoch],
+            "test_accuracy": result.test_accuracies[epoch],
+            "train_seconds": seconds,
+        }
+
+    # -- one step -----------------------------------------------------------------------------------------
+
+    def _micro_batches(self, batch: int) -> list[slice]:
+        size = self.data.train_batch_size(batch)
+        count = self.plan.recipe.method.micro_batches(size)
+        ends = [0]
+        for part in torch.arange(size).tensor_split(count):
+            ends.append(ends[-1] + len(part))
+        return [slice(a, b) for a, b in itertools.pairwise(ends)]
+
+    def _forward(self, k: int, batch: int) -> None:
+        if k == 0:
+            images = self.data.train_images(batch)
+            for j, where in enumerate(self._micro_batches(batch)):
+                self.inputs[0][batch, j] = images[where].contiguous()
+        mode = self.plan.recipe.norm_statistics
+        counts = not self.replays[k] or mode in ("forward", "both")
+        for j in range(len(self._micro_batches(batch))):
+            x = self.inputs[k].pop((batch, j)).detach().requires_grad_(k > 0)
+            with torch.set_grad_enabled(not self.replays[k]):
+                y = self._apply(k, x, self.weights[k], batch, j, counts)
+            if k + 1 < self.plan.blocks:
+                self.inputs[k + 1][batch, j] = y.detach()
+            self.kept[k][batch, j] = Kept(x, None if self.replays[k] else y, self.weights[k])
+
+    def _backward(self, t: int) -> tuple[float, list[Weights]]:
+        """Loss of batch t and the gradient of every block's weights."""
+        blocks, parts = self.plan.blocks, self._micro_batches(t)
+        size = self.data.train_batch_size(t)
+        counts = self.plan.recipe.norm_statistics in ("recompute", "both")
+        labels = self.data.train_labels(t)
+        gradients: list[Weights] = [{} for _ in self.nets]
+        loss = 0.0
+        arriving: dict[int, Tensor | None] = dict.fromkeys(range(len(parts)))
+        for k in reversed(range(blocks)):
+            for j, where in enumerate(parts):
+                kept = self.kept[k].pop((t, j))
+                y, used = kept.y, kept.weights
+                if y is None:
+                    used = self.weights[k]
+                    y = self._apply(k, kept.x, used, t, j, counts)
+                outer = arriving[j]
+                output = y.detach()
+                if k == blocks - 1:
+                    share = (where.stop - where.start) / size
+                    y = functional.cross_entropy(y, labels[where])
+                    y = y if share == 1.0 else y * share
+                    loss += float(y.detach())
+                elif self.predictors is not None:
+                    assert outer is not None
+                    self.true_gradients[k][t] = (output, labels, outer)
+                    with torch.no_grad():
+                        outer = self.predictors[k][0](output, labels)
+                wanted = [*used.values(), *([kept.x] if k else [])]
+                found: Sequence[Tensor | None] = [None] * len(wanted)
+                if y.requires_grad:
+                    found = torch.autograd.grad(y, wanted, outer, allow_unused=True)
+                arriving[j] = found[-1] if k else None
+                for name, g in zip(used, found, strict=False):
+                    if g is not None:
+                        gradients[k][name] = g if name not in gradients[k] else gradients[k][name] + g
+        return loss, gradients
+
+    def _update(self, t: int, gradients: list[Weights]) -> None:
+        spec = self.plan.recipe.optimizer
+        passed = sum(t >= epoch * self.plan.steps_per_epoch for epoch in spec.milestones)
+        for k, found in enumerate(gradients):
+            if self.deferred is not None:
+                self.deferred[k].commit()
+            rate = spec.lr * spec.decay**passed * self.plan.recipe.method.lr_factor(k, self.plan.blocks)
+            after: Weights = {}
+            for name, w in self.weights[k].items():
+                g = found.get(name)
+                if g is None:
+                    after[name] = w
+                    continue
+                layer = self.nets[k].names[int(name.split(".", 2)[1])]
+                decays = spec.weight_decay_layers is None or layer in spec.weight_decay_layers
+                w = w.detach()
+                if spec.weight_decay and decays:
+                    g = g.add(w, alpha=spec.weight_decay)
+                if spec.momentum:
+                    before = self.momentum[k].get(name)
+                    v = g.clone() if before is None else before.mul(spec.momentum).add(g, alpha=1)
+                    self.momentum[k][name] = v
+                    g = g.add(v, alpha=spec.momentum) if spec.nesterov else v
+                after[name] = w.add(g, alpha=-rate).requires_grad_()
+            self.weights[k] = after
+
+    # -- parts --------------------------------------------------------------------------------------------
+
+    def _apply(self, k: int, x: Tensor, weights: Weights, batch: int, micro: int, counts: bool) -> Tensor:
+        if self.approximation is not None:
+            self.approximation.set_batch(batch, micro)
+        set_tracking(self.norms[k], counts and self.deferred is None)
+        if self.deferred is not None:
+            self.deferred[k].active = counts
+        y: Tensor = functional_call(self.nets[k], weights, (x, batch, micro))
+        if self.deferred is not None:
+            self.deferred[k].active = False
+        return y
+
+    def _predictors(self) -> list[tuple[nn.Module, torch.optim.Adam]]:
+        method = self.plan.recipe.method
+        assert isinstance(method, DNI)
+        found: list[tuple[nn.Module, torch.optim.Adam]] = []
+        for _, high in self.plan.layer_spans[:-1]:
+            module = build_synthetic(
+                self.seed, self.plan.names[high - 1], (1, *self.plan.shapes[high]), hidden=method.hidden,
+                kernel=method.kernel, num_classes=self.plan.num_classes, conditional=method.conditional,
+            )  # fmt: skip
+            found.append((module, torch.optim.Adam(module.parameters(), lr=method.lr)))
+        return found
+
+    def _learn(self, t: int) -> None:
+        """Every predictor takes one Adam step on the batch that is `lag` old."""
+        assert self.predictors is not None
+        assert isinstance(self.plan.recipe.method, DNI)
+        batch = t - self.plan.recipe.method.lag
+        for k, (module, adam) in enumerate(self.predictors):
+            if batch in self.true_gradients[k]:
+                output, labels, true_gradient = self.true_gradients[k].pop(batch)
+                adam.zero_grad(set_to_none=True)
+                torch.autograd.backward(
+                    functional.mse_loss(module(output, labels), true_gradient.contiguous())
+                )
+                adam.step()
+
+    @torch.no_grad()
+    def _evaluate(self) -> tuple[float, float]:
+        total, correct = 0.0, 0
+        for norms, net in zip(self.norms, self.nets, strict=True):
+            set_tracking(norms, True)
+            net.eval()
+        for step in range(self.data.test_steps):
+            x = self.data.test_images(step)
+            for net, weights in zip(self.nets, self.weights, strict=True):
+                x = functional_call(net, weights, (x, 0, 0))
+            labels = self.data.test_labels(step)
+            total += float(functional.cross_entropy(x, labels, reduction="sum"))
+            correct += int((x.argmax(1) == labels).sum())
+        for net in self.nets:
+            net.train()
+        return total / self.data.test_size, 100.0 * correct / self.data.test_size

@@ -1,0 +1,70 @@
+"""What of a network cannot be trained as the recipe asks, told from its layers before any process starts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import torch
+
+from repro import models
+from repro.errors import UserError
+from repro.models import LayerFactory
+from repro.recipe import Recipe
+
+
+def check_tied(factories: Sequence[LayerFactory]) -> None:
+    """Raise UserError, naming both layers, where two layers share a weight, in one block or across a cut."""
+    with torch.device(
+        "meta"
+    ):  # no weight is drawn or stored; one that was made before is the same tensor in both
+        layers = [(factory.name, factory.make()) for factory in factories]
+    models.shared_parameters(layers)
+
+
+def check_one_value(
+    recipe: Recipe,
+    factories: Sequence[LayerFactory],
+    shapes: Sequence[tuple[int, ...]],
+    sizes: Collection[int],
+) -> None:
+    """Raise UserError where a BatchNorm would normalise one value: one sample on a map of 1x1.
+
+    `shapes`: each layer's input without the batch; `sizes`: the batches' numbers of samples.
+    """
+    method, batch = recipe.method, recipe.data.batch_size
+    size = min((s for s in sizes if s // method.micro_batches(s) == 1), default=None)
+    if size is None:
+        return
+    seen: set[tuple[str, tuple[int, ...]]] = set()
+    for factory, shape in zip(factories, shapes[:-1], strict=True):
+        if (factory.kind, shape) in seen:
+            continue
+        seen.add((factory.kind, shape))
+        with torch.random.fork_rng(devices=[]):  # constructors draw weights
+            layer = factory.make()
+        if models.normalises_one_value(layer, shape):
+            raise UserError(
+                f"{_field(recipe, size)}: BatchNorm in layer {factory.name} would get one sample on a 1x1 map, "
+                f"and one value has no variance; {_allowed(min(sizes), size, batch)}"
+            )
+
+
+def _field(recipe: Recipe, size: int) -> str:
+    if size > 1:
+        micro = recipe.method.micro_batches(size)
+        return f"method.micro = {recipe.method.model_dump().get('micro', micro)} on a batch of {size} samples"
+    if recipe.data.batch_size == 1:
+        return "data.batch_size = 1"
+    return f"data.last_batch = '{recipe.data.last_batch}' leaves a batch of 1 sample"
+
+
+def _allowed(smallest: int, size: int, batch: int) -> str:
+    if size > 1:
+        more = "" if smallest == batch else ", or data.last_batch=drop"
+        most = smallest // 2
+        return f"give method.micro in 1..{most}, or larger images{more}"
+    return (
+        "give data.batch_size >= 2, or larger images"
+        if batch == 1
+        else "give data.last_batch=drop, or larger images"
+    )

@@ -1,0 +1,243 @@
+"""Everything about a run that is settled before processes start: cut, shapes, schedule, identity."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from repro import data, models, paths
+from repro.errors import MissingError, UserError
+from repro.planning.layer_costs import measured_costs
+from repro.planning.machine import cores, machine_name
+from repro.planning.network_checks import check_one_value, check_tied
+from repro.planning.partition import LayerCost, best_cut, spans
+from repro.recipe import Recipe, run_hash
+from repro.schedule import Action, Deadlock, Kind, Schedule, simulate
+
+EVALUATION_COST = 1.0  # relative seconds of an evaluation in the deadlock check; any positive value will do
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A resolved run: what every block, and the oracle, needs to know."""
+
+    recipe: Recipe
+    devices: tuple[str, ...]  # one per block
+    threads: int
+    cut: tuple[int, ...]
+    names: tuple[str, ...]  # of all layers
+    shapes: tuple[tuple[int, ...], ...]  # input shape of each layer, then the output, without the batch
+    num_classes: int
+    steps_per_epoch: int
+    test_steps: int
+    num_batches: int
+    evaluations: dict[int, int]  # number of updates -> epoch
+    costs: tuple[LayerCost, ...] | None
+    data_root: Path
+    data_identity: str
+    hash: str
+
+    @property
+    def blocks(self) -> int:
+        """K."""
+        return self.recipe.blocks
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """C, H, W of an image."""
+        channels, height, width = self.shapes[0]
+        return channels, height, width
+
+    @property
+    def approximates(self) -> bool:
+        """Whether some filter gradients are not the library's."""
+        gradient = self.recipe.gradient
+        return gradient.estimator != "full" or not isinstance(gradient.schedule, str)
+
+    @property
+    def layer_spans(self) -> list[tuple[int, int]]:
+        """Half-open range of layers of each block."""
+        return spans(self.cut, len(self.names))
+
+    @property
+    def oversubscribed(self) -> bool:
+        """More blocks than cores or GPUs: wall-clock is no speed-up then."""
+        if self.devices[0].startswith("cuda"):
+            return self.blocks > torch.cuda.device_count()
+        return self.blocks * self.threads > cores()
+
+    def schedule(self, evaluations: bool = True) -> Schedule:
+        """The actions of all blocks."""
+        return self.recipe.method.schedule(
+            self.blocks, self.num_batches, self.evaluations if evaluations else {}
+        )
+
+
+def make_plan(
+    recipe: Recipe, device: str, *, measure: bool | None = None, costs_folder: Path | None = None
+) -> Plan:
+    """Resolve `recipe` for `device` ("cpu" or "cuda"); prepares the data, measures layers, checks the schedule.
+
+    Raises UserError, before any process starts, where blocks exceed layers, a cut is out of range or the
+    schedule deadlocks; MissingError where data or devices are not there. `measure` forces or forbids the
+    measurement of layer times (default: where the cut asks for it); times measured before are taken from
+    `costs_folder` (default: the machine's cache).
+    """
+    root = data_root(recipe)
+    data.prepare(recipe.data, root)
+    seedless = data.load(recipe.data, root, 0)
+    factories = models.layers(recipe.model, seedless.image_shape, seedless.num_classes, recipe.memory_format)
+    if recipe.blocks > len(factories):
+        raise UserError(
+            f"blocks = {recipe.blocks} is more than the {len(factories)} layers of {recipe.model.name}: "
+            f"give 1..{len(factories)}"
+        )
+    threads = recipe.runtime.threads or max(1, cores() // recipe.blocks)
+    steps = seedless.steps_per_epoch
+    num_batches = min(steps * recipe.epochs, recipe.max_steps or steps * recipe.epochs)
+    evaluations = evaluation_points(recipe, steps, num_batches)
+    recompute = recipe.method.schedule(recipe.blocks, num_batches, {}).recompute
+    shapes = models.shapes(factories, seedless.image_shape)
+    check_tied(factories)
+    check_one_value(
+        recipe, factories, shapes, {seedless.train_batch_size(i) for i in range(min(steps, num_batches))}
+    )
+    cut = _checked_cut(recipe.cut, len(factories)) if isinstance(recipe.cut, tuple) else ()
+    needed = recipe.cut == "measured" and recipe.blocks > 1
+    where = torch.device(devices(recipe.blocks, device)[0])
+    known = costs_folder or paths.costs()
+    inputs = [(recipe.data.batch_size, *shape) for shape in shapes[:-1]]
+    measure = needed if measure is None else measure
+    costs = measured_costs(factories, inputs, where, threads, known, machine_name(where), measure=measure)
+    if not isinstance(recipe.cut, tuple) and recipe.blocks > 1:
+        basis = costs if recipe.cut == "measured" and costs else _estimated(factories, shapes)
+        cut = best_cut(basis, recompute)
+    plan = Plan(
+        recipe=recipe,
+        devices=devices(recipe.blocks, device),
+        threads=threads,
+        cut=cut,
+        names=tuple(f.name for f in factories),
+        shapes=tuple(shapes),
+        num_classes=seedless.num_classes,
+        steps_per_epoch=steps,
+        test_steps=seedless.test_steps,
+        num_batches=num_batches,
+        evaluations=evaluations,
+        costs=None if costs is None else tuple(costs),
+        data_root=root,
+        data_identity=data.identity(recipe.data, root),
+        hash="",
+    )
+    check_boundaries(plan)
+    check_schedule(plan)
+    number = run_hash(recipe, device=device, data_identity=plan.data_identity, cut=cut)
+    return replace(plan, hash=number)
+
+
+def data_root(recipe: Recipe) -> Path:
+    """The folder of the data's files: the recipe's own, or the common one."""
+    return Path(recipe.data.path) if recipe.data.path else paths.data_root()
+
+
+def evaluation_points(recipe: Recipe, steps: int, num_batches: int) -> dict[int, int]:
+    """Map numbers of updates to the epoch evaluated there: every `evaluate_every` epochs, and at the end."""
+    points = {e * steps: e for e in range(recipe.evaluate_every, recipe.epochs + 1, recipe.evaluate_every)}
+    points = {updates: epoch for updates, epoch in points.items() if updates <= num_batches}
+    points.setdefault(num_batches, -(-num_batches // steps))
+    return dict(sorted(points.items()))
+
+
+def devices(blocks: int, device: str) -> tuple[str, ...]:
+    """The device of each block; blocks share GPUs in turn where there are fewer. MissingError without any."""
+    if device == "cpu":
+        return ("cpu",) * blocks
+    count = torch.cuda.device_count()
+    if count == 0:
+        raise MissingError(
+            "device 'cuda' was asked for, but this machine has no CUDA device: use --device cpu"
+        )
+    return tuple(f"cuda:{k % count}" for k in range(blocks))
+
+
+def check_boundaries(plan: Plan) -> None:
+    """Raise UserError where a synthetic-gradient module would sit on a boundary that is no feature map."""
+    if not plan.schedule().synthetic:
+        return
+    for k, (_, high) in enumerate(plan.layer_spans[:-1]):
+        if len(plan.shapes[high]) != 3:
+            raise UserError(
+                f"method '{plan.recipe.method.name}' needs feature maps [C, H, W] between blocks, but block {k} ends with "
+                f"layer {plan.names[high - 1]} of shape {list(plan.shapes[high])}: give an earlier cut or fewer blocks"
+            )
+
+
+def check_schedule(plan: Plan) -> None:
+    """Simulate the schedule (a long one in small) and raise UserError where it deadlocks."""
+    method, blocks = plan.recipe.method, plan.blocks
+    if plan.num_batches <= 400:
+        schedule = plan.schedule()
+    else:
+        deepest = max(plan.schedule().staleness)
+        half = 2 * deepest + 20
+        schedule = method.schedule(blocks, 2 * half, {half: 1, 2 * half: 2})
+
+    def duration(_block: int, action: Action) -> float:
+        return EVALUATION_COST if action.kind is Kind.EVALUATE else 1.0
+
+    try:
+        simulate(schedule, duration)
+    except Deadlock as error:
+        raise UserError(f"method '{method.name}' with blocks = {blocks}: {error}") from None
+
+
+def bound(plan: Plan, costs: Sequence[LayerCost], batches: int = 120) -> float:
+    """Seconds per batch if communication and updates were free: the simulator on measured layer times."""
+    recipe = plan.recipe
+    micro = max(1, recipe.method.micro_batches(recipe.data.batch_size))
+    sums = [
+        (sum(c.forward for c in costs[a:b]) / micro, sum(c.backward for c in costs[a:b]) / micro)
+        for a, b in plan.layer_spans
+    ]
+
+    def duration(block: int, action: Action) -> float:
+        forward, backward = sums[block]
+        if action.kind in (Kind.FORWARD, Kind.RECOMPUTE):
+            return forward
+        return backward if action.kind is Kind.BACKWARD else 0.0
+
+    return simulate(recipe.method.schedule(plan.blocks, batches, {}), duration).period()
+
+
+def predicted_seconds_per_batch(plan: Plan) -> float:
+    """Seconds per batch of a plan with measured layers: the simulation, or all work over the cores where they are few."""
+    assert plan.costs is not None
+    recompute = plan.schedule(evaluations=False).recompute
+    work = 0.0
+    for (low, high), replays in zip(plan.layer_spans, recompute, strict=True):
+        work += sum(c.forward * (2 if replays else 1) + c.backward for c in plan.costs[low:high])
+    at_once = max(1, cores() // plan.threads) if plan.devices[0] == "cpu" else len(set(plan.devices))
+    return max(bound(plan, plan.costs), work / at_once)
+
+
+def _estimated(
+    factories: Sequence[models.LayerFactory], shapes: Sequence[tuple[int, ...]]
+) -> list[LayerCost]:
+    known: dict[tuple[str, tuple[int, ...]], LayerCost] = {}
+    for factory, shape in zip(factories, shapes[:-1], strict=True):
+        key = (factory.kind, shape)
+        if key not in known:
+            work = float(models.estimated_cost(factory.build(0), shape))
+            known[key] = LayerCost(work, 2 * work)
+    return [known[factory.kind, shape] for factory, shape in zip(factories, shapes[:-1], strict=True)]
+
+
+def _checked_cut(cut: tuple[int, ...], layers: int) -> tuple[int, ...]:
+    if cut and cut[-1] >= layers:
+        raise UserError(
+            f"cut = {list(cut)}: the model has {layers} layers, give first layers in 1..{layers - 1}"
+        )
+    return cut

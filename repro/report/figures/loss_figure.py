@@ -1,0 +1,96 @@
+"""Train and test loss over epochs, side by side, a row a network: the first paper's Fig. 4."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from repro.report.figures.palette import Style, styles
+from repro.report.figures.panels import source_words, split_panels
+from repro.report.stored.curves import over_epochs
+from repro.report.stored.group import Group
+from repro.report.stored.source import Source, experiment, in_group
+
+DESCRIPTION = "train and test loss per method, with a band over seeds (Fig. 4 of the DSP paper)"
+COMMAND = "repro run bp-resnet98 fr-resnet98 dsp-resnet98 --seeds 5 --profile quick"
+
+
+def draw(source: Source) -> Any:
+    """A figure, or what is missing."""
+    found = source.find(lambda run: experiment(run) == "train" and in_group(run, "dsp"))
+    return draw_groups(found.groups, found.reference, COMMAND)
+
+
+def draw_groups(groups: list[Group], reference: bool, command: str, *, one_style: bool = True) -> Any:
+    """Rows of loss curves; groups without a finished epoch are left out and named.
+
+    `one_style`: a colour stands for one label in all rows; else for one in each row, which leaves the estimators theirs.
+    """
+    from repro.report.figures import canvas
+
+    shown: list[Group] = []
+    left_out: list[Group] = []
+    for group in groups:
+        (shown if over_epochs(group, "train_loss").x else left_out).append(group)
+    if not shown:
+        return f"no finished run with epochs; make some with: {command}"
+    panels = split_panels(shown)
+    height, foot = 2.75, 0.4
+    total = height * len(panels) + foot
+    figure = canvas.new_figure(canvas.WIDTH, total)
+    shared = styles(g for members in panels.values() for g in members)
+    for i, (title, members) in enumerate(panels.items()):
+        looks = shared if one_style else styles(members)
+        bottom = (total - height * (i + 1) + 0.5) / total
+        for left, field in ((0.075, "train_loss"), (0.43, "test_loss")):
+            axes = figure.add_axes((left, bottom, 0.285, (height - 1.1) / total))
+            labels = _panel(axes, field, members, looks)
+            axes.set_title(field.replace("_", " "))
+        canvas.direct_labels(axes, labels, gap=0.085, x=1.09)
+        figure.text(0.03, bottom + (height - 0.75) / total, title, fontsize=9.0)
+    counts = sorted({e.n for g in groups for e in over_epochs(g, "train_loss").y})
+    band = (
+        "one seed, no band"
+        if counts == [1]
+        else "curve and band: geometric mean over seeds and its 95 % t interval"
+    )
+    words = f"{band}, n = {', '.join(map(str, counts))}."
+    canvas.caption(figure, words + source_words(reference))
+    note = (
+        f"left out, no finished seed: {', '.join(sorted(group.recipe for group in left_out))}"
+        if left_out
+        else ""
+    )
+    return figure, note
+
+
+def _panel(axes: Any, field: str, members: list[Group], looks: dict[str, Style]) -> list[Any]:
+    """Draw a curve per method; returns the labels of their ends."""
+    from repro.report.figures import canvas
+
+    labels: list[canvas.Label] = []
+    heights: list[float] = []
+    places: list[float] = []
+    for i, group in enumerate(members):
+        colour, marker = looks[group.label]
+        curve = over_epochs(group, field, geometric=True)
+        if not curve.x:
+            continue
+        every = max(1, len(curve.x) // 6)
+        axes.plot(
+            curve.x, curve.means, color=colour, marker=marker, markersize=3.5, markevery=(i % every, every)
+        )
+        heights += curve.means
+        places += curve.x
+        if curve.band is not None:
+            axes.fill_between(curve.x, *curve.band, color=colour, alpha=0.13, linewidth=0)
+        labels.append((curve.means[-1], group.label, colour, marker))
+    first, last = min(places, default=0.0), max(places, default=1.0)
+    axes.set_xlim(first - 0.03 * max(1.0, last - first), last if last > first else last + 0.5)
+    canvas.whole_numbers(axes.xaxis)
+    canvas.log_axis(axes.yaxis)
+    if heights:
+        axes.set_ylim(
+            min(heights) / 1.3, max(heights) * 1.3
+        )  # wide bands of few seeds must not press the curves flat
+    axes.set_xlabel("epoch")
+    return labels

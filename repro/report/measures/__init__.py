@@ -1,0 +1,1 @@
+"""What tables, figures and claims compute from a group of runs, each measure in one place."""

@@ -1,0 +1,1 @@
+"""What reports read: stored runs grouped into cells, published numbers, bench rows, bounds."""

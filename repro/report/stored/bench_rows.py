@@ -1,0 +1,58 @@
+"""Tables of what `repro bench NAME` stored: the user's own, or the project's reference measurement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from repro.report.stats import Estimate
+from repro.report.stored.source import Source
+from repro.report.table import Column, Measured, Table, Value
+
+Row = Mapping[str, Any]
+
+
+def stored_table(
+    source: Source,
+    name: str,
+    columns: list[Column],
+    row: Callable[[Row], dict[str, Value]],
+    caption: list[str],
+    *,
+    wanted: Callable[[Row], bool] = lambda row: True,
+) -> Table:
+    """The `wanted` rows of the last `repro bench <name>`; without any, the command that makes them."""
+    stored, reference = source.bench(name)
+    table = Table(name, columns)
+    if stored is None:
+        missing = f"No stored benchmark '{name}' found. Make it with: repro bench {name}"
+        table.caption, table.problems = [missing], [missing]
+        return table
+    table.rows = [row(found) for found in stored["rows"] if wanted(found)]
+    environment = stored.get("environment") or {}
+    machine = ", ".join([environment.get("processor", "unknown machine"), *(environment.get("gpus") or [])])
+    source_words = [f"Reference measurement of the project (results/reference/bench/{name}.json), not yours."]
+    table.caption = [*(source_words if reference else []), f"Machine: {machine}.", *caption]
+    table.environment = {"source": "reference" if reference else "runs", **environment}
+    return table
+
+
+def percent(row: Row, name: str, count: str | None = None) -> Measured | None:
+    """As `measured`, of a fraction."""
+    value = measured(row, name, count)
+    return (
+        None
+        if value is None or value.estimate is None
+        else Measured(value.estimate.scaled(100.0), value.started)
+    )
+
+
+def measured(row: Row, name: str, count: str | None = None) -> Measured | None:
+    """A stored number with the range beside it and how many repeats it came from (field `count`, else `<name>_n`)."""
+    middle = row.get(name)
+    if not isinstance(middle, (int, float)):
+        return None
+    repeats = int(row.get(count or f"{name}_n") or 1)
+    return Measured(
+        Estimate(float(middle), row.get(f"{name}_low"), row.get(f"{name}_high"), repeats), repeats
+    )
