@@ -56,70 +56,87 @@ def rows(
     """One row for each variant: seconds of a step (forward, backward, SGD with momentum) on random images [C, H, W].
 
     All variants and the plain network take turns, on the same network; only batches on which the schedule is
-    active
-    are run (`s2` and `s3` save the stated share only on every 4th or 2nd batch). The variant `full` on a
+    active are run (`s2` and `s3` save the stated share only on every 4th or 2nd batch). The variant `full` on a
     schedule is the plain network with a clock around the filter gradients of the schedule's layers.
     `saved` = fraction of the plain step's time, median of the paired differences; `share_of_zero` = saved / what
     `zero` saves on the same schedule. `filter_seconds`: inside the filter gradients of the schedule's layers;
     `filter_share_of_zero` = (full - own) / (full - zero) of these. Intervals: 95 %, bootstrap over the rounds.
     The layers' device and type are used as they are.
     """
-    form = torch.channels_last if layout == "channels_last" else torch.contiguous_format
-    for _, layer in layers:
-        layer.train().to(memory_format=form)
-    weights = [p for _, layer in layers for p in layer.parameters()]
-    device = weights[0].device
-    optimizer = torch.optim.SGD(weights, lr=1e-4, momentum=0.9)
-    x = torch.randn((batch_size, *image_shape), device=device).contiguous(memory_format=form)
-    labels = torch.arange(batch_size, device=device) % num_classes
-    numbers = number_convolutions(layers)
-
+    steps = _Steps(layers, image_shape, num_classes, batch_size, layout, timings)
     everyone = [_PLAIN, *(("full", schedule) for _, schedule in variants), *variants]
     everyone = list(dict.fromkeys(everyone))
-    inside: dict[tuple[str, str], list[float]] = {variant: [] for variant in everyone}
-    clock = Clock()
+    for variant in everyone:
+        steps.add(variant)
+    actions = [partial(steps.run, variant) for variant in everyone]
+    totals = dict(zip(everyone, interleaved(actions, steps.device, repeats), strict=True))
+    whole = {variant: np.array(times) for variant, times in totals.items()}
+    # less the unmeasured rounds
+    filters = {variant: np.array(times[-repeats:]) for variant, times in steps.inside.items()}
+    return [_row(model, layout, variant, whole, filters) for variant in everyone]
 
-    def approximated(estimator: str, schedule: str) -> Approximation:
+
+class _Steps:
+    """Training steps of one network under each variant, with the seconds inside its filter gradients."""
+
+    def __init__(
+        self,
+        layers: Sequence[tuple[str, nn.Module]],
+        image_shape: tuple[int, ...],
+        num_classes: int,
+        batch_size: int,
+        layout: str,
+        timings: Path | None,
+    ) -> None:
+        form = torch.channels_last if layout == "channels_last" else torch.contiguous_format
+        for _, layer in layers:
+            layer.train().to(memory_format=form)
+        weights = [p for _, layer in layers for p in layer.parameters()]
+        self.layers, self.timings, self.device = layers, timings, weights[0].device
+        self.optimizer = torch.optim.SGD(weights, lr=1e-4, momentum=0.9)
+        self.x = torch.randn((batch_size, *image_shape), device=self.device).contiguous(memory_format=form)
+        self.labels = torch.arange(batch_size, device=self.device) % num_classes
+        self.numbers = number_convolutions(layers)
+        self.clock = Clock()
+        self.approximations: dict[tuple[str, str], Approximation] = {}
+        self.inside: dict[tuple[str, str], list[float]] = {}
+
+    def add(self, variant: tuple[str, str]) -> None:
+        """Make a variant's approximation once, as in a run: what it learns about a shape it learns once."""
+        self.inside[variant] = []
+        if variant == _PLAIN:
+            return
+        estimator, schedule = variant
         # `full` on a schedule: the library's gradient wherever the schedule would approximate
         asked = {"estimator": "top1" if estimator == "full" else estimator, "schedule": schedule}
         approximation = attach(
-            layers,
+            self.layers,
             GradientSpec.model_validate(asked),
             seed=0,
             steps_per_epoch=4,
             epochs=1,
-            numbers=numbers,
-            timings=timings,
-            replace=partial(_clocked, estimator, clock),
+            numbers=self.numbers,
+            timings=self.timings,
+            replace=partial(_clocked, estimator, self.clock),
         )
         approximation.detach()
-        return approximation
+        self.approximations[variant] = approximation
 
-    # made once, as in a run: what it learns about a shape it learns once
-    approximations = {variant: approximated(*variant) for variant in everyone if variant != _PLAIN}
-
-    def step(variant: tuple[str, str]) -> None:
-        approximation = approximations.get(variant)
+    def run(self, variant: tuple[str, str]) -> None:
+        """One step: forward, backward, update."""
+        approximation = self.approximations.get(variant)
         if approximation is not None:
             approximation.attach()
             approximation.set_batch(3)
-        y = x
-        for _, layer in layers:
+        y = self.x
+        for _, layer in self.layers:
             y = layer(y)
-        optimizer.zero_grad(set_to_none=True)
-        torch.autograd.backward(functional.cross_entropy(y, labels))
-        optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        torch.autograd.backward(functional.cross_entropy(y, self.labels))
+        self.optimizer.step()
         if approximation is not None:
             approximation.detach()
-        inside[variant].append(clock.take())
-
-    actions = [partial(step, variant) for variant in everyone]
-    totals = dict(zip(everyone, interleaved(actions, device, repeats), strict=True))
-    whole = {variant: np.array(times) for variant, times in totals.items()}
-    filters = {
-        variant: np.array(times[-repeats:]) for variant, times in inside.items()
-    }  # less the unmeasured rounds
-    return [_row(model, layout, variant, whole, filters) for variant in everyone]
+        self.inside[variant].append(self.clock.take())
 
 
 def _clocked(estimator: str, clock: Clock, built: Estimator) -> Estimator:
