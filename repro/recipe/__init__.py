@@ -1,7 +1,7 @@
 """What a run is: schema, loading with overrides and profiles, and identity (hash); no torch."""
 
 from repro.recipe.identity import run_hash
-from repro.recipe.load import Entry, catalogue, load, parse_overrides, validate
+from repro.recipe.load import load, parse_overrides, validate
 from repro.recipe.schema import (
     DataSpec,
     GradientRule,
@@ -12,6 +12,7 @@ from repro.recipe.schema import (
     RuntimeSpec,
     StragglerSpec,
 )
+from repro.recipe.suite import Entry, catalogue, is_recipe
 
 __all__ = [
     "DataSpec",
@@ -24,6 +25,7 @@ __all__ = [
     "RuntimeSpec",
     "StragglerSpec",
     "catalogue",
+    "is_recipe",
     "load",
     "parse_overrides",
     "run_hash",
