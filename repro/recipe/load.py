@@ -10,7 +10,7 @@ import yaml
 
 from repro.errors import UserError
 from repro.recipe.reading import LOADER, merge, settings_of
-from repro.recipe.suite import known_settings, recipe_settings
+from repro.recipe.suite import recipe_settings
 
 PROFILES = ("paper", "reference", "quick", "smoke")  # the nearest to the papers first
 # Short names of settings that users type often.
@@ -49,7 +49,7 @@ def load(name: str, profile: str = "paper", overrides: Mapping[str, Any] | None 
     """
     if profile not in PROFILES:
         raise UserError(f"--profile {profile!r} is unknown. Allowed: {', '.join(PROFILES)}")
-    raw = _own(Path(name)) if name.endswith((".yaml", ".yml")) or "/" in name else known_settings(name)
+    raw = _own(Path(name)) if name.endswith((".yaml", ".yml")) or "/" in name else recipe_settings(name)
     profiles = raw.pop("profiles", {})
     if profile == "reference" and profile not in profiles:
         raise UserError(
@@ -57,7 +57,7 @@ def load(name: str, profile: str = "paper", overrides: Mapping[str, Any] | None 
         )
     raw = {**merge(raw, profiles.get(profile, {})), "profile": profile}
     for key, value in (overrides or {}).items():
-        _assign(raw, key, value)
+        _assign(raw, f"{key}.name" if key in ("model", "data") and isinstance(value, str) else key, value)
     return validate(raw)
 
 
@@ -74,7 +74,9 @@ def _own(path: Path) -> dict[str, Any]:
         raise UserError(f"there is no recipe file at {path}")
     raw = settings_of(path, recipe_settings)
     if "recipes" in raw:
-        raise UserError(f"{path} lists the recipes of a network: give one of them by its name (`repro list {path.stem}`)")
+        raise UserError(
+            f"{path} lists the recipes of a network: give one of them by its name (`repro list {path.stem}`)"
+        )
     group = raw.get("group", GROUPS[0])
     return {"reproduces": OWN, **raw, "name": path.stem, "group": group if group in GROUPS else GROUPS[0]}
 
@@ -99,4 +101,4 @@ def _scalar(text: str) -> Any:
             return float(value) if "e" in value.lower() else value
         except ValueError:
             return value
-    return text if value is None and text else value
+    return text if value is None and text.strip() not in ("", "null", "~") else value

@@ -1,7 +1,7 @@
 """A network's file: the recipes that it lists, and the settings that each word of a name adds.
 
-    straggler-dsp-resnet98-k2-s630
-    |key           |network |K |variants      settings: network < experiment < method < variants < K
+straggler-dsp-resnet98-k2-s630
+|key           |network |K |variants      settings: network < experiment < method < variants < K
 """
 
 from __future__ import annotations
@@ -18,7 +18,13 @@ from repro.recipe.reading import merge, settings_of
 from repro.schedule import Staleness
 
 PLAIN = "plain"  # in a list of variants: the recipe without one
-_WORDS = ("recipes", "text", "methods", "experiments", "variants")  # of a network's file; the rest are settings
+_WORDS = (
+    "recipes",
+    "text",
+    "methods",
+    "experiments",
+    "variants",
+)  # of a network's file; the rest are settings
 _K = re.compile(r"k([1-9]\d*)")
 
 
@@ -62,7 +68,9 @@ class Matrix:
         """The choices that the file lists, by key."""
         rows = self.raw.get("recipes")
         if not isinstance(rows, Mapping) or not all(isinstance(row, list) and row for row in rows.values()):
-            raise UserError(f"{self.path}: recipes: give lists of variants by method, as in `dsp: [plain, k4, s630]`")
+            raise UserError(
+                f"{self.path}: recipes: give lists of variants by method, as in `dsp: [plain, k4, s630]`"
+            )
         return {key: tuple(self._choice(key, str(word)) for word in row) for key, row in rows.items()}
 
     @property
@@ -112,9 +120,13 @@ class Matrix:
             merged["blocks"] = choice.blocks
             # A K that is named holds in every profile.
             profiles = merged.get("profiles", {}).items()
-            merged["profiles"] = {p: {k: v for k, v in values.items() if k != "blocks"} for p, values in profiles}
+            merged["profiles"] = {
+                p: {k: v for k, v in values.items() if k != "blocks"} for p, values in profiles
+            }
         texts = merged.pop("text")
-        merged["reproduces"] = _sentence(texts, int(merged.get("blocks", 1)), merged.get("method", {}), self.path)
+        merged["reproduces"] = _sentence(
+            texts, int(merged.get("blocks", 1)), merged.get("method", {}), self.path
+        )
         return merged
 
     def front(self, key: str) -> str:
@@ -143,7 +155,9 @@ class Matrix:
         for front in experiments:
             if key.startswith(front) and key.removeprefix(front) in methods:
                 return front.removesuffix("-"), key.removeprefix(front)
-        raise UserError(f"{self.path}: recipes: '{key}' is no METHOD and no EXPERIMENT-METHOD of what it extends")
+        raise UserError(
+            f"{self.path}: recipes: '{key}' is no METHOD and no EXPERIMENT-METHOD of what it extends"
+        )
 
     def _parts(self, choice: Choice) -> list[dict[str, Any]]:
         """What the words of a name stand for, in the order in which they are laid over each other."""
@@ -154,7 +168,9 @@ class Matrix:
         for word in choice.variants:
             found = [owner["variants"][word] for owner in owners if word in owner.get("variants", {})]
             if not found:
-                raise UserError(f"{self.path}: recipes: {choice.key}: '{word}' is no variant of what it extends")
+                raise UserError(
+                    f"{self.path}: recipes: {choice.key}: '{word}' is no variant of what it extends"
+                )
             parts.append(found[-1])
         return parts
 

@@ -16,8 +16,8 @@ SETTINGS = "settings"  # folder of what recipes extend; no recipes themselves
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NAMED = ("model", "data", "method")  # groups of settings that may be given by their name alone
 
-# Settings of the suite's recipe of that name; None where there is no such recipe.
-Suite = Callable[[str], "dict[str, Any] | None"]
+# Settings of the suite's recipe of that name; UserError where there is no such recipe.
+Suite = Callable[[str], dict[str, Any]]
 
 
 def settings_of(path: Path, suite: Suite | None = None, below: tuple[Path, ...] = ()) -> dict[str, Any]:
@@ -51,14 +51,15 @@ def _base(path: Path, base: str, suite: Suite | None, chain: tuple[Path, ...]) -
     for place in (path.parent / f"{base}.yaml", shared / f"{base}.yaml"):
         if place not in chain and place.is_file():
             return settings_of(place, suite, chain)
-    found = suite(base) if suite else None
-    if found is None:
-        known = sorted(place.stem for place in shared.glob("*.yaml"))
-        raise UserError(
-            f"{path}: extends: '{base}' is neither beside it, nor in {shared}, nor a recipe (`repro list`)."
-            f"{nearest(base, known)}"
-        )
-    return found
+    reason = ""
+    if suite is not None:
+        try:
+            return suite(base)
+        except UserError as error:
+            reason = f": {error}"
+    close = nearest(base, sorted(place.stem for place in shared.glob("*.yaml")))
+    places = f"neither beside it, nor in {shared}, nor a recipe"
+    raise UserError(f"{path}: extends: '{base}' is {places}{f'.{close}' if close else reason}")
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -53,21 +53,13 @@ def is_recipe(name: str) -> bool:
     return _find(name) is not None
 
 
-def recipe_settings(name: str) -> dict[str, Any] | None:
-    """Settings of the recipe called `name`, with `name`, `group` and `profiles`; None where there is none."""
-    found = _find(name)
-    if found is None:
-        return None
-    matrix, choice = found
+def recipe_settings(name: str) -> dict[str, Any]:
+    """Settings of the recipe called `name`, with `name`, `group` and `profiles`.
+
+    UserError with the nearest name where there is no such recipe.
+    """
+    matrix, choice = _find(name) or refuse(name, matrices())
     return {**matrix.recipe(choice), "name": matrix.name(choice), "group": matrix.group}
-
-
-def known_settings(name: str) -> dict[str, Any]:
-    """As `recipe_settings`; UserError with the nearest name where there is none."""
-    found = recipe_settings(name)
-    if found is None:
-        refuse(name, matrices())
-    return found
 
 
 def _find(name: str) -> tuple[Matrix, Choice] | None:

@@ -18,7 +18,7 @@ def refuse(name: str, matrices: Sequence[Matrix]) -> NoReturn:
     """Raise the UserError about `name`."""
     fronts = [(m, key) for m in matrices for key in m.listed if m.behind(key, name) is not None]
     near = _near_variant(name, *fronts[0]) if fronts else _near_name(name, matrices)
-    why = _why(name, *fronts[0]) if fronts else ""
+    why = _why(name, *fronts[0]) if fronts else _why_not_a_front(name, matrices)
     number = sum(len(row) for m in matrices for row in m.listed.values())
     close = f" Did you mean '{near[0].name(near[1])}'? {_has(near[0], near[1].key)}" if near else ""
     raise UserError(f"unknown recipe '{name}'{why}.{close} `repro list` shows all {number} recipes.")
@@ -39,13 +39,26 @@ def _why(name: str, matrix: Matrix, key: str) -> str:
     return f": {front} has no such combination"
 
 
+def _why_not_a_front(name: str, matrices: Sequence[Matrix]) -> str:
+    keys = {key for m in matrices for key in m.listed}
+    if name in keys or name in {m.network for m in matrices}:
+        return f": it names a part only, `repro list {name}` shows the recipes with it"
+    plain = _K_WORD.sub("", name)
+    for m in matrices:
+        if plain.endswith(f"-{m.network}") and (key := plain.removesuffix(f"-{m.network}")) in keys:
+            return f": {m.network} is not there with {key}, only with {', '.join(m.listed)}"
+    return ""
+
+
 def _near_variant(name: str, matrix: Matrix, key: str) -> tuple[Matrix, Choice]:
     """Of the same network and method, with the K that was given."""
     words = "-".join(matrix.behind(key, _K_WORD.sub("", name)) or [])
     combinations = {"-".join(variants): variants for variants in matrix.variants(key)}
     close = get_close_matches(words, combinations, n=1, cutoff=0.4)
     given = _K_WORD.findall(name)
-    choice = Choice(key, int(given[0]) if given else None, combinations[close[0]] if close else matrix.variants(key)[0])
+    choice = Choice(
+        key, int(given[0]) if given else None, combinations[close[0]] if close else matrix.variants(key)[0]
+    )
     return matrix, matrix.find(matrix.name(choice)) or choice
 
 
@@ -70,7 +83,7 @@ def _has(matrix: Matrix, key: str) -> str:
     variants = ["-".join(words) for words in matrix.variants(key)]
     named = ", ".join(word for word in variants if word)
     if not named:
-        return f"{front} has no variants, and any K: {front}-k5."
+        return f"{front} has no variants; any K works: {front}-k5."
     if "" not in variants:
-        return f"{front} needs one of the variants {named}, and any K: {front}-k5-{variants[0]}."
-    return f"{front} has the variants {named}, and any K: {front}-k5."
+        return f"{front} needs one of the variants {named}; any K works: {front}-k5-{variants[0]}."
+    return f"{front} has the variants {named}; any K works: {front}-k5."
