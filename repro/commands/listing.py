@@ -24,16 +24,17 @@ def list_recipes(
     as_json: bool,
 ) -> None:
     """Print the overview where nothing narrows it down, else a line per recipe; or one JSON object."""
-    entries = list(catalogue().values())
     asked = {"group": group, "method": method, "model": model, "data": data}
+    if not as_json and not words and not any(asked.values()):
+        from repro.commands.overview import overview
+
+        print(overview())
+        return
+    entries = list(catalogue().values())
     found = _narrowed(_with_words(entries, words), asked, entries)
     if as_json:
         rows = [{column: getattr(entry, column) for column in _COLUMNS} for entry in found]
         print(json.dumps({"rows": rows, "environment": {"python": sys.version.split()[0]}}, indent=1))
-    elif not words and not any(asked.values()):
-        from repro.commands.overview import overview
-
-        print(overview())
     elif found:
         _print_rows(found)
     if not found:

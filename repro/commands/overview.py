@@ -9,6 +9,7 @@ import yaml
 
 from repro import paths
 from repro.recipe.matrix import Choice, Matrix
+from repro.recipe.reading import LOADER
 from repro.recipe.suite import matrices
 
 WIDTH = 100
@@ -19,7 +20,7 @@ def overview() -> str:
     found = sorted(matrices(), key=lambda m: (m.group, -sum(map(len, m.listed.values()))))
     count = sum(len(row) for matrix in found for row in matrix.listed.values())
     lines = [f"{count} recipes. A name is [EXPERIMENT-]METHOD-NETWORK[-kK][-VARIANT], and any K works."]
-    titles = yaml.safe_load(paths.published().read_text(encoding="utf-8"))["papers"]
+    titles = yaml.load(paths.published().read_text(encoding="utf-8"), Loader=LOADER)["papers"]
     for group in dict.fromkeys(matrix.group for matrix in found):
         lines += ["", *_wrapped("", f"{group}: {titles.get(group, '')}")]
         for title, text in _paper([matrix for matrix in found if matrix.group == group]):

@@ -15,7 +15,6 @@ from typing import Any
 
 from repro.errors import UserError
 from repro.recipe.reading import merge, settings_of
-from repro.schedule import Staleness
 
 PLAIN = "plain"  # in a list of variants: the recipe without one
 _WORDS = (
@@ -182,6 +181,8 @@ def _sentence(texts: Mapping[str, Any], blocks: int, method: Mapping[str, Any], 
         words[key] = text.get(blocks, text.get("other", "")) if isinstance(text, Mapping) else text
     try:
         if "staleness" in method:
+            from repro.schedule import Staleness  # the overview does without texts
+
             words["staleness"] = Staleness.parse(str(method["staleness"]), blocks)
         sentence = str(words["reproduces"])
         while "{" in sentence:
