@@ -24,7 +24,7 @@ _WORDS = (
     "experiments",
     "variants",
 )  # of a network's file; the rest are settings
-_K = re.compile(r"k([1-9]\d*)")
+_K = re.compile(r"k([1-9]\d{0,3})")
 
 
 @dataclass(frozen=True)

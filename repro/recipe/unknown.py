@@ -11,7 +11,7 @@ from typing import NoReturn
 from repro.errors import UserError
 from repro.recipe.matrix import Choice, Matrix
 
-_K_WORD = re.compile(r"-k([1-9]\d*)(?=-|$)")
+_K_WORD = re.compile(r"-k([1-9]\d{0,3})(?=-|$)")
 
 
 def refuse(name: str, matrices: Sequence[Matrix]) -> NoReturn:
@@ -29,7 +29,7 @@ def _why(name: str, matrix: Matrix, key: str) -> str:
     known = {word for variants in matrix.variants(key) for word in variants}
     strange = [word for word in words if word not in known and not _K_WORD.fullmatch(f"-{word}")]
     if any(re.fullmatch(r"k\d*|k.", word) for word in strange):
-        return f": K is a whole number from 1, as in {front}-k2"
+        return f": K is a whole number from 1 to 9999, as in {front}-k2"
     if strange:
         return f": {front} has no variant '{strange[0]}'"
     if len(_K_WORD.findall(name)) > 1:
