@@ -10,10 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
+from repro.commands import completion
 from repro.errors import ReproError, UserError
 
 app = typer.Typer(
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -37,11 +37,25 @@ class Select(StrEnum):
 
 
 RecipeName = Annotated[
-    str, typer.Argument(metavar="RECIPE", help="a recipe's name, or a path to a YAML file")
+    str,
+    typer.Argument(
+        metavar="RECIPE", help="a recipe's name, or a path to a YAML file", autocompletion=completion.recipes
+    ),
 ]
-RecipeNames = Annotated[list[str], typer.Argument(metavar="RECIPE...", help="names, or paths to YAML files")]
-ProfileOption = Annotated[str | None, typer.Option("--profile", help="paper, reference, quick or smoke")]
-SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="override a setting")]
+RecipeNames = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="RECIPE...", help="names, or paths to YAML files", autocompletion=completion.recipes
+    ),
+]
+ProfileOption = Annotated[
+    str | None,
+    typer.Option("--profile", help="paper, reference, quick or smoke", autocompletion=completion.profiles),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="override a setting", autocompletion=completion.settings),
+]
 OutOption = Annotated[Path | None, typer.Option("--out", help="folder of runs instead of results/runs")]
 JsonOption = Annotated[bool, typer.Option("--json", help="one JSON object on stdout")]
 DeviceOption = Annotated[Device, typer.Option("--device", help="where blocks run")]
@@ -49,13 +63,29 @@ DeviceOption = Annotated[Device, typer.Option("--device", help="where blocks run
 
 @app.command("list")
 def list_recipes(
-    group: Annotated[str | None, typer.Option(help="dsp or gradient-approximation")] = None,
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[WORD]...", help="show the recipes that all words match")
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(help="dsp or gradient-approximation", autocompletion=completion.groups)
+    ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(help="only this method, for example fr or top1", autocompletion=completion.methods),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="only this network", autocompletion=completion.models)
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(help="only this data set (of profile paper)", autocompletion=completion.data_sets),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Every recipe: name, method, model, data, what it reproduces."""
-    from repro.commands.listing import show_catalogue
+    """What recipes there are; words and options narrow it down: name, method, model, data, K, what it reproduces."""
+    from repro.commands.listing import list_recipes
 
-    show_catalogue(group, as_json)
+    list_recipes(words or [], group, method, model, data, as_json)
 
 
 @app.command()
@@ -97,7 +127,10 @@ def run(
 @app.command()
 def table(
     name: Annotated[
-        str | None, typer.Argument(help="which table; without a name, the names are listed")
+        str | None,
+        typer.Argument(
+            help="which table; without a name, the names are listed", autocompletion=completion.tables
+        ),
     ] = None,
     format: Annotated[str, typer.Option(help="txt, md, csv, latex or json")] = "txt",
     select: Annotated[Select, typer.Option(help="last or best test accuracy")] = Select.last,
@@ -115,7 +148,10 @@ def table(
 @app.command()
 def figures(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="which figures; default all")
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME]...", help="which figures; default all", autocompletion=completion.figures
+        ),
     ] = None,
     format: Annotated[str, typer.Option(help="svg, png, pdf, separated by commas")] = "svg,png",
     profile: ProfileOption = None,
@@ -161,7 +197,9 @@ def plan(
 
 @app.command()
 def bench(
-    name: Annotated[str, typer.Argument(help="engine, kernels, peers or startup")],
+    name: Annotated[
+        str, typer.Argument(help="engine, kernels, peers or startup", autocompletion=completion.benches)
+    ],
     as_json: JsonOption = False,
     settings: SetOption = None,
 ) -> None:
@@ -172,7 +210,11 @@ def bench(
 
 
 @app.command()
-def diff(a: str, b: str, out: OutOption = None) -> None:
+def diff(
+    a: Annotated[str, typer.Argument(autocompletion=completion.recipes)],
+    b: Annotated[str, typer.Argument(autocompletion=completion.recipes)],
+    out: OutOption = None,
+) -> None:
     """Two runs or two recipes: settings, environment, losses, final numbers."""
     from repro.commands.reports import print_diff
 
@@ -211,8 +253,9 @@ def doctor(as_json: JsonOption = False) -> None:
 
 def main() -> Any:
     """Entry point of the console script: errors become one sentence and an exit code."""
+    completion.join_words_of_bash(os.environ)
     try:
-        code = app(standalone_mode=False)
+        code = app(prog_name="repro", standalone_mode=False)
         sys.stdout.flush()
     except ReproError as error:
         typer.echo(f"repro: {error}", err=True)
@@ -224,6 +267,13 @@ def main() -> Any:
         code = 130
     except BrokenPipeError:
         _discard_output()  # the reader has gone: end quietly
+        code = 0
+    except (
+        SystemExit
+    ) as error:  # Typer's way to end, where the reader has gone in the middle of the output too
+        if not isinstance(error.__context__, BrokenPipeError):
+            raise
+        _discard_output()
         code = 0
     except OSError as error:  # a full disk, a folder where a file should be
         typer.echo(f"repro: {error.filename or 'output'}: {error.strerror or error}", err=True)

@@ -9,25 +9,36 @@ from pydantic import BaseModel, ValidationError
 
 from repro.errors import UserError, nearest
 from repro.methods import find_method, parse_method
+from repro.recipe.allowed import takes_list, values
 from repro.recipe.schema import Recipe
+
+_NEEDED = {"model": "resnet98", "data": "digits", "method": "bp"}  # all else has a default; with an example
 
 
 def build(raw: Mapping[str, Any]) -> Recipe:
     """Validate `raw`; raises UserError naming the first wrong field, its value and what is allowed."""
-    values = dict(raw)
+    given = dict(raw)
+    if missing := [key for key in _NEEDED if key not in given]:
+        examples = ", ".join(f"`{key}: {_NEEDED[key]}`" for key in missing)
+        whose = given.get("name", "the recipe")
+        raise UserError(
+            f"{whose}: a recipe needs model, data and method; give {' and '.join(missing)}, as in {examples}"
+        )
+    if empty := [key for key in _NEEDED if given[key] is None]:
+        raise UserError(f"{empty[0]} has no value.{_allowed(empty[0])}")
     method: type[BaseModel] | None = None
     try:
-        if "method" in values:
-            given = values["method"]
-            name = given.get("name") if isinstance(given, Mapping) else given
+        if "method" in given:
+            setting = given["method"]
+            name = setting.get("name") if isinstance(setting, Mapping) else setting
             method = find_method(name) if isinstance(name, str) else None
-            values["method"] = parse_method(given)
+            given["method"] = parse_method(setting)
     except ValidationError as error:
         raise UserError(_sentence(error, "method.", method)) from None
     except ValueError as error:
         raise UserError(str(error)) from None
     try:
-        recipe = Recipe.model_validate(values)
+        recipe = Recipe.model_validate(given)
     except ValidationError as error:
         raise UserError(_sentence(error, "", Recipe)) from None
     return recipe.model_copy(update={"method": recipe.method.resolve(recipe.blocks)})
@@ -43,17 +54,26 @@ def _sentence(error: ValidationError, prefix: str, model: type[BaseModel] | None
         allowed = f" Allowed: {', '.join(known)}" if known else ""
         return f"unknown setting '{field}'.{nearest(place[-1], known)}{allowed}"
     if kind == "missing":
-        return f"setting '{field}' is missing"
+        return f"setting '{field}' is missing.{_allowed(field)}"
     if kind == "value_error":
         message = first["msg"].removeprefix("Value error, ")
         return f"{field}: {message}" if field else message
-    close = ""
-    if kind == "literal_error":
-        close = nearest(
-            str(value), [w.strip(" '") for w in first["ctx"]["expected"].replace(" or ", ",").split(",")]
-        )
-    message = first["msg"][0].lower() + first["msg"][1:]
-    return f"{field} = {value!r}: {message}.{close}"
+    if kind == "model_type":
+        known = _fields(model, place)
+        given = "has no value" if value is None else f"= {value!r}"
+        return f"{field} {given}: it is a group of settings, {', '.join(f'{field}.{name}' for name in known)}"
+    message = (first["msg"][0].lower() + first["msg"][1:]).replace("valid tuple", "valid list")
+    allowed = _allowed(field)
+    if value is None:
+        return f"{field} has no value.{allowed}" if allowed else f"{field} has no value: {message}"
+    close = nearest(str(value), values(field)) if kind == "literal_error" else ""
+    return f"{field} = {value!r}: {message}.{close}{allowed if kind == 'tuple_type' else ''}"
+
+
+def _allowed(field: str) -> str:
+    """The values of a setting that has a fixed set of them, as the end of a message."""
+    words = values(field)
+    return f" Allowed: {', '.join(words)}{', or a list' if takes_list(field) else ''}" if words else ""
 
 
 def _is_tag(part: Any) -> bool:

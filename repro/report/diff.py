@@ -127,9 +127,9 @@ def _read(word: str, root: Path) -> _Side:
 
 
 def _is_recipe(word: str) -> bool:
-    from repro.recipe import catalogue
+    from repro.recipe import is_recipe
 
-    return word in catalogue()
+    return is_recipe(word)
 
 
 def _run(path: Path) -> _Side:

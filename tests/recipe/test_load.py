@@ -43,6 +43,16 @@ def changed(*pairs: str) -> Any:
         ("optimizer.momentum=1.0", ["optimizer.momentum", "1.0", "less than 1"]),
         ("optimizer=3", ["optimizer"]),
         ("novalue", ["key=value"]),
+        ("gradient.schedule=", ["gradient.schedule has no value", "s1, s2, s3", "or a list"]),
+        ("locking=", ["method.locking"]),
+        ("lr=", ["optimizer.lr has no value", "number"]),
+        ("epochs=", ["epochs has no value", "integer"]),
+        ("cut=", ["cut has no value", "measured, estimated, or a list"]),
+        ("model=", ["model has no value", "resnet98"]),
+        ("data=", ["data has no value", "digits"]),
+        ("method=", ["method has no value", "dsp"]),
+        ("optimizer=", ["optimizer has no value", "optimizer.lr"]),
+        ("deterministic=", ["deterministic has no value", "true, false"]),
     ],
 )
 def test_a_wrong_setting_is_named_with_its_value(pair: str, words: list[str]) -> None:
@@ -61,6 +71,52 @@ def test_a_file_of_ones_own_extends_a_recipe_of_the_suite(tmp_path: Path) -> Non
     own.write_text("extends: nothing\n")
     with pytest.raises(UserError, match="'nothing' is neither beside it"):
         load(str(own))
+
+
+def test_a_file_of_ones_own_extends_settings_and_names_of_the_matrix(tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text("extends: dsp-resnet98-k5-s630\noptimizer: {lr: 0.02}\n")
+    recipe = load(str(own), "quick")
+    assert (recipe.name, recipe.blocks, recipe.data.name) == ("own", 5, "digits")
+    assert recipe.method.model_dump()["staleness"] == "2,2,2,2,0;12,9,6,3,0"
+    own.write_text("extends: [cifar-resnet, fr-resnet98-k2-free]\n")
+    assert load(str(own)).method.model_dump()["locking"] == "free"
+    own.write_text("extends: cifar-resnets\n")
+    with pytest.raises(UserError, match="Did you mean 'cifar-resnet'"):
+        load(str(own))
+    own.write_text("extends: dsp-resnet98-k0\n")
+    with pytest.raises(UserError, match=r"own.yaml: extends: .* K is a whole number"):
+        load(str(own))
+
+
+def test_a_recipe_needs_model_data_and_method_only(tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text("model: resnet20\ndata: digits\nmethod: fr\n")
+    recipe = load(str(own), "quick")
+    assert (recipe.model.name, recipe.data.name, recipe.method.name) == ("resnet20", "digits", "fr")
+    assert (recipe.group, recipe.blocks, recipe.epochs) == ("dsp", 1, 1)
+    assert "one's own" in recipe.reproduces
+    short = load(str(own), "quick", parse_overrides(["data.batch_size=7", "data=fashion-mnist", "blocks=2"]))
+    assert (short.data.name, short.data.batch_size, short.blocks) == ("fashion-mnist", 7, 2)
+    own.write_text("model: resnet20\n")
+    with pytest.raises(UserError) as caught:
+        load(str(own))
+    for word in ("own", "needs model, data and method", "data: digits", "method: bp"):
+        assert word in str(caught.value)
+    assert "resnet98" not in str(caught.value)
+    own.write_text("model: resnet20\ndata: {batch_size: 3}\nmethod: bp\n")
+    with pytest.raises(UserError, match=r"'data.name' is missing.*cifar10"):
+        load(str(own))
+    own.write_text("")
+    with pytest.raises(UserError, match="an empty file"):
+        load(str(own))
+
+
+def test_null_is_none_where_none_is_allowed() -> None:
+    assert changed("data.train_limit=null").data.train_limit is None
+    assert changed("data.train_limit=").data.train_limit is None
+    with pytest.raises(UserError, match="epochs has no value"):
+        changed("epochs=null")
 
 
 def test_a_bare_number_is_a_slice() -> None:

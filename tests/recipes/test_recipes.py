@@ -12,8 +12,9 @@ import yaml
 
 from repro import paths
 from repro.errors import UserError
-from repro.recipe import Recipe, catalogue, load
+from repro.recipe import Recipe, catalogue, load, run_hash
 from repro.recipe.load import PROFILES
+from repro.recipe.suite import matrices
 from repro.schedule import Action, Kind, simulate
 
 CATALOGUE = catalogue()
@@ -89,9 +90,11 @@ def test_names_follow_the_grammar() -> None:
     assert strange == ["bias-resnet20"]
 
 
-def test_no_two_files_share_a_name() -> None:
-    stems = [path.stem for path in paths.recipes().glob("*/*.yaml")]
-    assert sorted(set(stems)) == sorted(stems)
+def test_no_two_recipes_share_a_name() -> None:
+    listed = [
+        matrix.name(choice) for matrix in matrices() for row in matrix.listed.values() for choice in row
+    ]
+    assert sorted(listed) == NAMES
 
 
 @pytest.mark.parametrize(("name", "parts"), names_matching(DSP_NAME))
@@ -202,17 +205,45 @@ def test_settings_are_no_recipes() -> None:
 
 
 def test_every_settings_file_is_used() -> None:
-    extended = {
-        yaml.safe_load(path.read_text(encoding="utf-8")).get("extends")
-        for path in paths.recipes().glob("*/*.yaml")
+    extended: set[str] = set()
+    for path in paths.recipes().glob("*/*.yaml"):
+        bases = yaml.safe_load(path.read_text(encoding="utf-8")).get("extends", [])
+        extended |= set(bases if isinstance(bases, list) else [bases])
+    assert extended == set(SETTINGS)
+
+
+def test_every_word_is_used() -> None:
+    """What the shared files explain stands in some name."""
+    spoken = {
+        (matrix.group, word) for matrix in matrices() for key in matrix.listed for word in matrix.words(key)
     }
-    assert extended - {None} == set(SETTINGS)
+    for matrix in matrices():
+        known = [*matrix.raw["methods"], *matrix.raw.get("experiments", {})]
+        assert [word for word in known if (matrix.group, word) not in spoken] == []
 
 
-def test_a_recipe_file_is_small() -> None:
-    """It holds only what differs from its settings."""
-    long = [n for n in NAMES if len(CATALOGUE[n].path.read_text(encoding="utf-8").splitlines()) > 10]
-    assert long == []
+def test_a_network_is_one_small_file() -> None:
+    """It holds only what differs from its settings, and lists its recipes."""
+    files = {entry.path for entry in CATALOGUE.values()}
+    assert {(path.parent.name, path.stem) for path in files} == {
+        (e.group, e.model) for e in CATALOGUE.values()
+    }
+    assert [path.name for path in files if len(path.read_text(encoding="utf-8").splitlines()) > 50] == []
+
+
+def test_settings_and_hashes_are_what_they_were() -> None:
+    """Stored runs are found by the hash of their settings: it must not change by itself."""
+    lines = (Path(__file__).parent / "identities.txt").read_text(encoding="utf-8").splitlines()
+    changed = []
+    for name, *hashes in (line.split() for line in lines if not line.startswith("#")):
+        for profile, expected in zip(PROFILES, hashes, strict=True):
+            if expected == "-":
+                continue
+            recipe = load(name, profile)
+            cut = tuple(range(1, recipe.blocks))
+            if run_hash(recipe, device="cpu", data_identity="fake", cut=cut) != expected:
+                changed.append((name, profile))
+    assert changed == []
 
 
 def test_listing_reads_little() -> None:
