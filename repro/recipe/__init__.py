@@ -1,6 +1,6 @@
 """What a run is: schema, loading with overrides and profiles, and identity (hash); no torch."""
 
-from repro.recipe.identity import run_hash
+from repro.recipe.identity import counted, run_hash
 from repro.recipe.load import Entry, catalogue, load, parse_overrides, validate
 from repro.recipe.schema import (
     DataSpec,
@@ -12,10 +12,12 @@ from repro.recipe.schema import (
     RuntimeSpec,
     StragglerSpec,
 )
+from repro.recipe.sweep import Given, combinations
 
 __all__ = [
     "DataSpec",
     "Entry",
+    "Given",
     "GradientRule",
     "GradientSpec",
     "ModelSpec",
@@ -24,6 +26,8 @@ __all__ = [
     "RuntimeSpec",
     "StragglerSpec",
     "catalogue",
+    "combinations",
+    "counted",
     "load",
     "parse_overrides",
     "run_hash",

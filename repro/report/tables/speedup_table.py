@@ -16,6 +16,7 @@ from repro.report.stored.context import (
     order,
 )
 from repro.report.stored.group import Group
+from repro.report.stored.pairing import pairing_note
 from repro.report.stored.published import anchors, beside, key
 from repro.report.stored.source import Source, experiment, in_group
 from repro.report.table import Column, Table, Value
@@ -71,9 +72,10 @@ def row(group: Group, groups: list[Group]) -> dict[str, Value]:
         words.append("no BP run of the same K, device, machine and threads")
     elif base is not group:
         speedup = over(base, group)
+    words.append(pairing_note(group, base))
     return {
         **context(group),
-        "method": group.label,
+        "method": group.title,
         "seconds_per_batch": group.measured("seconds_per_batch"),
         "busy_seconds": group.measured(slowest_block),
         "speedup": speedup,
