@@ -6,8 +6,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from repro.errors import MissingError, UserError
+from repro.errors import MissingError, UserError, nearest
 from repro.recipe import Given, Recipe, combinations, load, parse_overrides
+from repro.recipe.load import ALIASES
 
 
 def gpu_count() -> int:
@@ -76,8 +77,12 @@ def choose_all(
 
 
 def _about_sweep(error: UserError, name: str, chosen: Sequence[str]) -> UserError:
-    """The error, with the combination of values that it is about."""
-    return UserError(f"{name} with --sweep {' '.join(chosen)}: {error}") if chosen else error
+    """The error, with the combination of values that it is about; an unknown key may be meant as a short name."""
+    words = str(error)
+    for key in (word.partition("=")[0] for word in chosen):
+        if f"unknown setting '{key}'." in words and "Did you mean" not in words:
+            words = words.replace(f"'{key}'.", f"'{key}'.{nearest(key, ALIASES)}")
+    return UserError(f"{name} with --sweep {' '.join(chosen)}: {words}") if chosen else error
 
 
 def is_file(name: str) -> bool:

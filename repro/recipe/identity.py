@@ -21,6 +21,9 @@ _LEFT_OUT = {
     "runtime": True,
     "data": {"num_workers", "path"},
 }
+# Of `gradient`: without effect where nothing is approximated. Its schedule has none either, but has been in the hash
+# of some full recipes from the start.
+_OF_ESTIMATORS = ("scale", "kernel", "samples")
 
 
 def run_hash(recipe: Recipe, *, device: str, data_identity: str, cut: tuple[int, ...]) -> str:
@@ -39,7 +42,8 @@ def counted(recipe: Recipe) -> dict[str, Any]:
     """The settings that can change a number, as JSON values; what has no effect in this recipe is at its default."""
     values: dict[str, Any] = recipe.model_dump(mode="json", exclude=_LEFT_OUT)  # type: ignore[arg-type]
     if not _estimates(recipe):
-        values["gradient"] = type(recipe.gradient)().model_dump(mode="json")
+        defaults = type(recipe.gradient)().model_dump(mode="json")
+        values["gradient"].update({key: defaults[key] for key in _OF_ESTIMATORS})
     return values
 
 

@@ -114,7 +114,11 @@ def _cut(axes: Any, rows: list[Row], zero: float) -> None:
     others = [edge for _, _, e in by_distance[:-1] for edge in (e.low, e.mean, e.high) if edge is not None]
     low, high = min([*others, zero]), max([*others, zero])
     below = far[2].mean < zero
-    if not others or abs(far[2].mean - zero) < FAR * max(abs((low if below else high) - zero), 1e-9):
+    if (
+        not others
+        or low == high
+        or abs(far[2].mean - zero) < FAR * max(abs((low if below else high) - zero), 1e-9)
+    ):
         return
     room = 0.25 * (high - low)
     axes.set_xlim(low - (3 if below else 1) * room, high + (1 if below else 3) * room)

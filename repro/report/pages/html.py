@@ -149,7 +149,8 @@ def _runs(source: Source) -> str:
         git = runs[0].environment.get("git") or {}
         commit = str(git.get("commit", ""))[:10] + (" (changed)" if git.get("dirty") else "")
         cells = [
-            group.recipe, group.profile, group.hash, f"{len(group.complete)}/{len(group.started)}", group.machine,
+            ", ".join((group.recipe, *group.variant_words)), group.profile, group.hash,
+            f"{len(group.complete)}/{len(group.started)}", group.machine,
             group.threads, str(runs[0].environment.get("torch", "")), commit, "; ".join(commands),
         ]  # fmt: skip
         rows.append("<tr>" + "".join(f"<td>{_words(c)}</td>" for c in cells) + "</tr>")

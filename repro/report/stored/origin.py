@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from repro.errors import UserError
-from repro.recipe import counted, load, parse_overrides, validate
 from repro.report.stored.group import Group
 from repro.store import StoredRun, to_json
 
@@ -51,6 +50,8 @@ def with_origin(group: Group, *, forgiving: bool = False) -> Group:
 
 def overrides(run: StoredRun) -> dict[str, Any]:
     """What the command changed: as recorded with the run, else (older runs) as its --set words say."""
+    from repro.recipe import parse_overrides
+
     given = run.environment.get("given")
     if isinstance(given, Mapping) and isinstance(given.get("overrides"), Mapping):
         return dict(given["overrides"])
@@ -83,6 +84,8 @@ def resolved(recipe: str, profile: str, asked: str = "{}") -> dict[str, Any] | N
 
 @lru_cache(maxsize=1024)
 def _resolved(recipe: str, profile: str, asked: str, _changed_at: int) -> dict[str, Any] | None:
+    from repro.recipe import counted, load
+
     try:
         return flatten(counted(load(recipe, profile, json.loads(asked))))
     except UserError:
@@ -91,6 +94,8 @@ def _resolved(recipe: str, profile: str, asked: str, _changed_at: int) -> dict[s
 
 def numbers(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The stored settings that can change a number, flat; all of them where today's schema does not know them."""
+    from repro.recipe import counted, validate
+
     try:
         return flatten(counted(validate(settings)))
     except (UserError, ValueError, TypeError):

@@ -44,7 +44,7 @@ def build(source: Source, select: str) -> Table:
     found = source.find(lambda run: experiment(run) == "train" and in_group(run, "dsp"))
     groups = sorted((part for group in found.groups for part in group.split()), key=order)
     table = Table("speedup", COLUMNS, [row(group, groups) for group in groups])
-    crowded = [f"{group.recipe} ({group.profile})" for group in groups if group.oversubscribed]
+    crowded = dict.fromkeys(f"{g.recipe} ({g.profile})" for g in groups if g.oversubscribed)
     if crowded:
         found.problems.append(f"oversubscribed, more blocks than devices or cores: {', '.join(crowded)}")
     table.caption = [
