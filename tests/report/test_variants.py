@@ -129,6 +129,8 @@ def test_an_edited_recipe_makes_old_rows_stale_and_new_ones_replace_them(tmp_pat
     table = tables.build("accuracy", runs)
     assert [row["method"] for row in table.rows] == ["BP, lr 0.01", "BP, lr 0.02"]
     assert {row["note"] for row in table.rows} == {"stale: the recipe has changed since"}
+    legends = [g.legend for g in Source(runs).find(lambda run: True).groups]
+    assert legends == ["BP, lr 0.01 (stale)", "BP, lr 0.02 (stale)"]
     assert [
         "stale, the recipe has changed since: optimizer.momentum 0.8 -> 0.9" in p for p in table.problems
     ] == [True] * 2
@@ -220,3 +222,14 @@ def test_without_fallback_the_reference_runs_stay_out(tmp_path: Path, reference:
         shown = formats.render(tables.build(name, tmp_path / "own", fallback=False), "txt")
         assert "eference runs" not in shown
     assert "Reference runs" in formats.render(tables.build("accuracy", tmp_path / "own"), "txt")
+
+
+def test_a_method_of_ones_own_that_is_elsewhere_now_is_not_called_stale(tmp_path: Path) -> None:
+    """Its file is needed to know; the command was right when it ran."""
+    asked = {"method": {"name": "./patient.py:Patient"}}
+    make_run(tmp_path, BP, 0, epochs=training(2), given={"recipe": BP, "overrides": asked, "swept": []})
+    recipe = tmp_path / BP / "0123456789ab" / "seed-0" / "recipe.yaml"
+    recipe.write_text(recipe.read_text().replace("name: bp\n", "name: ./patient.py:Patient\n"))
+    table = tables.build("accuracy", tmp_path)
+    assert table.problems == []
+    assert "with method.name bp -> ./patient.py:Patient" in table.rows[0]["note"]

@@ -119,6 +119,6 @@ def _lines(
             else:  # a cosine
                 low, high = [max(v, -1.0) for v in low], [min(v, 1.0) for v in high]
             axes.fill_between(curve.x, low, high, color=colour, alpha=0.15, linewidth=0)
-        labels.append((curve.means[-1], group.title, colour, marker))
+        labels.append((curve.means[-1], group.legend, colour, marker))
         axes.set_xlim(0.9, max(axes.get_xlim()[1], curve.x[-1]))
     return labels

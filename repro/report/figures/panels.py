@@ -60,7 +60,8 @@ def figure_height(heights: list[float], *, foot: float, gap: float) -> float:
 def row_label(group: Group, base: Group | None = None) -> str:
     """A row's name, its settings on a line of their own; a star where `base` has not the same (`star_words`)."""
     star = " *" if pairing_note(group, base) else ""
-    return group.label + ("".join((",\n", ", ".join(group.variant_words))) if group.variant else "") + star
+    end = group.legend.removeprefix(group.label)
+    return group.label + end.replace(", ", ",\n", 1) + star
 
 
 def star_words(pairs: Iterable[tuple[Group, Group | None]]) -> str:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from repro.report.stored.group import Group
-from repro.report.stored.origin import describe, differences, numbers
+from repro.report.stored.origin import describe, differences
 from repro.store import StoredRun
 
 
@@ -56,7 +56,7 @@ def _best(rivals: list[Group]) -> tuple[Group, list[str]]:
     for other in sorted(rivals, key=lambda g: g.hash):
         if other.hash == best.hash:
             continue
-        found = differences(numbers(other.settings), numbers(best.settings))
+        found = differences(other.counted, best.counted)
         changes = describe(found) or "cut, data or numerics"
         seeds = ", ".join(map(str, other.started))
         if begun(other) > newer_than and not other.complete:

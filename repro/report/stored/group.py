@@ -26,6 +26,7 @@ class Group:
     started: tuple[int, ...]
     unreadable: tuple[int, ...] = ()
     marks: tuple[str, ...] = ()
+    counted: Mapping[str, Any] = field(default_factory=dict)  # the settings that can change a number, flat
     changed: Mapping[str, tuple[Any, Any]] = field(
         default_factory=dict
     )  # by the command: (recipe's own, here)
@@ -62,6 +63,11 @@ class Group:
     def title(self) -> str:
         """The label, and behind it what tells the row from others of its method: "BP, lr 0.02"."""
         return ", ".join((self.label, *self.variant_words))
+
+    @property
+    def legend(self) -> str:
+        """The title as figures print it, which have no column for notes."""
+        return self.title + (" (stale)" if self.stale else "")
 
     @property
     def variant_words(self) -> list[str]:

@@ -17,34 +17,32 @@ from repro.errors import UserError
 from repro.report.stored.group import Group
 from repro.store import StoredRun, to_json
 
-_NAMES = ("name", "group", "reproduces", "profile")
+_NAMES = ("name", "group", "reproduces", "profile", "data.num_workers", "data.path")
 Changes = dict[str, tuple[Any, Any]]
 
 
 def with_origin(group: Group, *, forgiving: bool = False) -> Group:
-    """The group with `changed`, `stale` and a mark in words that says what its recipe has otherwise.
+    """The group with `counted`, `changed`, `stale` and a mark in words that says what its recipe has otherwise.
 
     `forgiving`: nothing is stale (the project's reference runs stand until they are made again).
     """
+    known = numbers(group.settings)
+    stored = known or _plain(group.settings)
+    group = replace(group, counted=stored)
     today = resolved(recipe_of(group.runs[-1]), group.profile)
-    stored = numbers(group.settings)
     if today is None:
         asked = overrides(group.runs[-1])
         return replace(group, changed={k: (None, v) for k, v in stored.items() if _covers(asked, k)})
     if stored == today:
         return group
+    whole = differences(today, stored)
     for run in reversed(group.runs):
         asked = overrides(run)
-        changed = {k: v for k, v in differences(today, stored).items() if _covers(asked, k)}
-        if resolved(recipe_of(run), group.profile, _frozen(asked)) == stored:
-            words = describe(differences(today, stored))
-            return replace(group, changed=changed).marked(f"with {words}")
-    asked = overrides(group.runs[-1])
-    changed = {k: v for k, v in differences(today, stored).items() if _covers(asked, k)}
-    target = resolved(recipe_of(group.runs[-1]), group.profile, _frozen(asked)) or today
-    if forgiving:
-        return replace(group, changed=changed).marked(f"with {describe(differences(today, stored))}")
-    stale = replace(group, changed=changed, stale=describe(differences(target, stored)))
+        changed = {key: pair for key, pair in whole.items() if _covers(asked, key)}
+        again = resolved(recipe_of(run), group.profile, to_json(asked))
+        if again == stored or known is None or forgiving:
+            return replace(group, changed=changed).marked(f"with {describe(whole)}")
+    stale = replace(group, changed=changed, stale=describe(differences(again or today, stored)))
     return stale.marked("stale: the recipe has changed since")
 
 
@@ -92,15 +90,22 @@ def _resolved(recipe: str, profile: str, asked: str, _changed_at: int) -> dict[s
         return None
 
 
-def numbers(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The stored settings that can change a number, flat; all of them where today's schema does not know them."""
+def numbers(settings: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The stored settings that can change a number, flat.
+
+    None where they cannot be read today: another schema, or a method in a file that is elsewhere now.
+    """
     from repro.recipe import counted, validate
 
     try:
         return flatten(counted(validate(settings)))
     except (UserError, ValueError, TypeError):
-        known = {k: v for k, v in flatten(settings).items() if k not in _NAMES}
-        return {k: v for k, v in known.items() if not k.startswith("runtime.")}
+        return None
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that cannot be read today, as they are stored."""
+    return {k: v for k, v in flatten(settings).items() if k not in _NAMES and not k.startswith("runtime.")}
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Changes:
@@ -130,10 +135,6 @@ def _pairs(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
 
 def _covers(asked: Mapping[str, Any], key: str) -> bool:
     return any(key == word or key.startswith(f"{word}.") for word in asked)
-
-
-def _frozen(asked: Mapping[str, Any]) -> str:
-    return to_json(asked)
 
 
 def _short(value: Any) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from repro.report.stored.group import Group, value_words
-from repro.report.stored.origin import numbers
 from repro.report.stored.variants import SIZE, swept
 
 
@@ -27,8 +26,7 @@ def pairing_note(group: Group, base: Group | None) -> str:
     """What a reader must know where `base` has not the changed settings of `group`; "" where it has."""
     if base is None or base is group or _same(group, base):
         return ""
-    own = numbers(base.settings)
-    words = (f"{key.split('.')[-1]} {value_words(own.get(key))}" for key in _compared(group))
+    words = (f"{key.split('.')[-1]} {value_words(base.counted.get(key))}" for key in _compared(group))
     return f"against {base.label} at its recipe's own settings: {', '.join(words)}"
 
 
@@ -42,8 +40,4 @@ def _same(a: Group, b: Group) -> bool:
 
 
 def _apart(a: Group, b: Group, keys: Iterable[str]) -> list[str]:
-    keys = list(keys)
-    if not keys:
-        return []
-    left, right = numbers(a.settings), numbers(b.settings)
-    return [key for key in keys if left.get(key) != right.get(key)]
+    return [key for key in keys if a.counted.get(key) != b.counted.get(key)]

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from repro.report.stored.group import Group, data_label
-from repro.report.stored.origin import numbers
 
 # Settings that say on what and how long a run trains. Rows with different ones stand apart by their other columns.
 SIZE = frozenset({
@@ -47,15 +46,13 @@ def judged(group: Group) -> bool:
 
 
 def _words(group: Group, members: Sequence[Group]) -> tuple[tuple[str, Any], ...]:
-    own = numbers(group.settings)
-    every = [numbers(other.settings) for other in members]
     keys = set(swept(group))
     for key in {key for other in members for key in other.changed} - keys:
-        if len({repr(settings.get(key)) for settings in every}) > 1:
+        if len({repr(other.counted.get(key)) for other in members}) > 1:
             keys.add(key)
     last = Counter(key.split(".")[-1] for key in keys)
     return tuple(
-        (key if last[short] > 1 else short, own.get(key))
+        (key if last[short] > 1 else short, group.counted.get(key))
         for key in sorted(keys)
         if (short := key.split(".")[-1])
     )

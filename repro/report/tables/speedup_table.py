@@ -69,7 +69,7 @@ def row(group: Group, groups: list[Group]) -> dict[str, Value]:
     if group.oversubscribed:
         words.append("oversubscribed: no speed-up stated")
     elif base is None:
-        words.append("no BP run of the same K, device, machine and threads")
+        words.append("no BP run of the same K, device, machine, threads and settings")
     elif base is not group:
         speedup = over(base, group)
     words.append(pairing_note(group, base))
