@@ -61,7 +61,7 @@ STRAGGLERS := $(addprefix straggler-,bp-resnet98 fr-resnet98 dsp-resnet98 dsp-re
 APPROXIMATION := full-resnet20 zero-resnet20-s1 random-resnet20-s1 top1-resnet20-s1 top1-resnet20-s1-paper \
 	sampled-resnet20-s1 full-resnet14 full-cnn2 zero-cnn2 random-cnn2 top1-cnn2 top1-cnn2-paper sampled-cnn2
 SHORT := --set epochs=3 --set optimizer.milestones=[]  # enough for a time per batch
-REFERENCE := --profile reference --seeds 5 --out results/reference
+REFERENCE := --profile reference --seeds 5 --runs results/reference
 
 results: $(READY) ## make the reference runs again (an hour or two on a quiet machine; goes on where it was cut off)
 	$(BIN)/repro run $(ACCURACY) $(REFERENCE)

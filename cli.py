@@ -56,9 +56,28 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="override a setting", autocompletion=completion.settings),
 ]
-OutOption = Annotated[Path | None, typer.Option("--out", help="folder of runs instead of results/runs")]
+SweepOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--sweep",
+        metavar="KEY=V1,V2",
+        help="run every value; several keys make all combinations",
+        autocompletion=completion.settings,
+    ),
+]
+RunsOption = Annotated[Path | None, typer.Option("--runs", help="folder of runs instead of results/runs")]
 JsonOption = Annotated[bool, typer.Option("--json", help="one JSON object on stdout")]
 DeviceOption = Annotated[Device, typer.Option("--device", help="where blocks run")]
+
+
+def _refuse_out(out: Path | None) -> None:
+    from repro.commands.runs_folder import refuse_out
+
+    refuse_out(out)
+
+
+# Where runs lay before --runs; refused with a sentence.
+OldOutOption = Annotated[Path | None, typer.Option("--out", hidden=True, callback=_refuse_out)]
 
 
 @app.command("list")
@@ -93,13 +112,14 @@ def show(
     recipe: RecipeName,
     profile: ProfileOption = None,
     settings: SetOption = None,
-    out: OutOption = None,
+    runs: RunsOption = None,
+    _out: OldOutOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """The resolved recipe, what was changed, published numbers, runs done and left, predicted time."""
     from repro.commands.show import show_recipe
 
-    show_recipe(recipe, profile, settings or [], out, as_json)
+    show_recipe(recipe, profile, settings or [], runs, as_json)
 
 
 @app.command()
@@ -109,7 +129,9 @@ def run(
     seed_list: Annotated[str | None, typer.Option(help="run these seeds, for example 0,3")] = None,
     profile: ProfileOption = None,
     settings: SetOption = None,
-    out: OutOption = None,
+    sweep: SweepOption = None,
+    runs: RunsOption = None,
+    _out: OldOutOption = None,
     device: DeviceOption = Device.auto,
     dry_run: Annotated[bool, typer.Option(help="resolve and print the plan, run nothing")] = False,
     fail_fast: Annotated[bool, typer.Option(help="stop at the first seed that fails")] = False,
@@ -119,8 +141,9 @@ def run(
     from repro.commands.run import run_recipes
 
     code = run_recipes(
-        recipes, seeds, seed_list, profile, settings or [], out, device.value, dry_run, fail_fast, fresh
-    )
+        recipes, seeds, seed_list, profile, settings or [], sweep or [], runs, device.value,
+        dry_run, fail_fast, fresh,
+    )  # fmt: skip
     raise typer.Exit(code)
 
 
@@ -137,12 +160,13 @@ def table(
     profile: ProfileOption = None,
     strict: Annotated[bool, typer.Option(help="exit 1 where seeds are missing, failed or stale")] = False,
     reference: Annotated[bool, typer.Option(help="show the committed reference runs")] = False,
-    out: OutOption = None,
+    runs: RunsOption = None,
+    _out: OldOutOption = None,
 ) -> None:
     """A table from stored results."""
     from repro.commands.reports import print_table
 
-    raise typer.Exit(print_table(name, format, select.value, profile, strict, reference, out))
+    raise typer.Exit(print_table(name, format, select.value, profile, strict, reference, runs))
 
 
 @app.command()
@@ -156,7 +180,7 @@ def figures(
     format: Annotated[str, typer.Option(help="svg, png, pdf, separated by commas")] = "svg,png",
     profile: ProfileOption = None,
     reference: Annotated[bool, typer.Option(help="draw the committed reference runs")] = False,
-    runs: Annotated[Path | None, typer.Option(help="folder of runs instead of results/runs")] = None,
+    runs: RunsOption = None,
     out: Annotated[Path | None, typer.Option("--out", help="folder for the pictures")] = None,
 ) -> None:
     """Plots from stored results."""
@@ -213,12 +237,13 @@ def bench(
 def diff(
     a: Annotated[str, typer.Argument(autocompletion=completion.recipes)],
     b: Annotated[str, typer.Argument(autocompletion=completion.recipes)],
-    out: OutOption = None,
+    runs: RunsOption = None,
+    _out: OldOutOption = None,
 ) -> None:
     """Two runs or two recipes: settings, environment, losses, final numbers."""
     from repro.commands.reports import print_diff
 
-    print_diff(a, b, out)
+    print_diff(a, b, runs)
 
 
 @app.command()
@@ -226,7 +251,7 @@ def report(
     out: Annotated[
         Path | None, typer.Option("--out", help="the HTML file to write (default results/report.html)")
     ] = None,
-    runs: Annotated[Path | None, typer.Option(help="folder of runs instead of results/runs")] = None,
+    runs: RunsOption = None,
     profile: ProfileOption = None,
     reference: Annotated[bool, typer.Option(help="show the committed reference runs")] = False,
     readme: Annotated[
@@ -240,7 +265,7 @@ def report(
     for page in readme or []:
         refresh_readme(page)
     if not readme or out is not None:
-        write_page(out or Path("results/report.html"), runs, profile, reference)
+        write_page(out, runs, profile, reference)
 
 
 @app.command()

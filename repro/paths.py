@@ -35,6 +35,11 @@ def figures() -> Path:
     return Path("results") / "figures"
 
 
+def page() -> Path:
+    """Default file of the report page."""
+    return Path("results") / "report.html"
+
+
 def data_root() -> Path:
     """Folder that holds downloaded data sets (REPRO_DATA, else ./data)."""
     return Path(os.environ.get("REPRO_DATA", "data"))

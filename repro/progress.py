@@ -26,7 +26,7 @@ class Progress:
 
     def start(self, plan: Plan, seed: int, done: int) -> None:
         """A seed begins (at batch `done`)."""
-        self.title = f"{plan.recipe.name} seed {seed}"
+        self.title = f"{plan.title} seed {seed}"
         self.total, self._images = plan.num_batches, 0
         self._begin = self._spoken = time.monotonic()
         self._cut(plan, done)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import signal
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,10 @@ from repro.planning.gradient_plan import check_gradient
 from repro.planning.machine import environment
 from repro.planning.run_plan import Plan, make_plan
 from repro.progress import Progress
-from repro.recipe import Recipe
+from repro.recipe import Given, Recipe
 from repro.store import COMPLETE, RunFolder
+
+logger = logging.getLogger(__name__)
 
 
 class Terminated(BaseException):
@@ -43,16 +46,32 @@ class Outcome:
     exit_code: int = 0
 
 
-def plan_runs(recipes: Sequence[Recipe], out: Path, device: str) -> list[Plan]:
-    """Resolve all recipes before anything runs, so that a wrong one stops the command first."""
+def plan_runs(recipes: Sequence[Recipe], given: Sequence[Given], out: Path, device: str) -> list[Plan]:
+    """Resolve all recipes before anything runs, so that a wrong one stops the command first.
+
+    `given`: what the command asked of each. Those that would be one run are planned once.
+    """
     for recipe in recipes:
         if recipe.blocks > 1:
             check_port(recipe.runtime.port)
     check_writable(out)
-    plans = [make_plan(recipe, device) for recipe in recipes]
+    plans = [
+        replace(make_plan(recipe, device), given=asked) for recipe, asked in zip(recipes, given, strict=True)
+    ]
+    plans = without_duplicates(plans)
     for plan in plans:
         check_gradient(plan)
     return plans
+
+
+def without_duplicates(plans: Sequence[Plan], say: Callable[[str], None] = logger.info) -> list[Plan]:
+    """The plans whose runs are different ones; says which others would give the same numbers."""
+    found: dict[tuple[str, str], Plan] = {}
+    for plan in plans:
+        first = found.setdefault((plan.recipe.name, plan.hash), plan)
+        if first is not plan:
+            say(f"{plan.title}: the same run as {first.title}, run once")
+    return list(found.values())
 
 
 def check_writable(out: Path) -> None:
@@ -63,7 +82,7 @@ def check_writable(out: Path) -> None:
         probe.write_text("")
         probe.unlink()
     except OSError as error:
-        raise UserError(f"--out {out}: results cannot be written there ({error.strerror})") from None
+        raise UserError(f"--runs {out}: results cannot be written there ({error.strerror})") from None
 
 
 def run_all(
@@ -87,13 +106,13 @@ def run_all(
         for plan, seed in jobs:
             folder = RunFolder(paths.seed_folder(out, plan.recipe.name, plan.hash, seed))
             if folder.finished() and not fresh:
-                progress.say(f"{plan.recipe.name} seed {seed}: already complete ({folder.path})")
-                outcomes.append(Outcome(plan.recipe.name, seed, "skipped"))
+                progress.say(f"{plan.title} seed {seed}: already complete ({folder.path})")
+                outcomes.append(Outcome(plan.title, seed, "skipped"))
                 continue
             try:
                 with holding(folder, blocking, progress):
                     if folder.finished() and not (fresh and not blocking):
-                        outcomes.append(Outcome(plan.recipe.name, seed, "skipped"))
+                        outcomes.append(Outcome(plan.title, seed, "skipped"))
                         continue
                     outcome = run_one(plan, seed, folder, progress, fresh=fresh and not blocking)
             except filelock.Timeout:
@@ -136,11 +155,11 @@ def run_one(plan: Plan, seed: int, folder: RunFolder, progress: Progress, *, fre
             path.unlink(missing_ok=True)
         shutil.rmtree(folder.checkpoints, ignore_errors=True)
     session = Session(plan, seed, folder, progress)
-    name = plan.recipe.name
+    name = plan.title
     try:
         folder.result.unlink(missing_ok=True)
         folder.write_recipe(plan.recipe.model_dump(mode="json"))
-        folder.write_environment(environment())
+        folder.write_environment({**environment(), **({"given": plan.given.record()} if plan.given else {})})
         fields = experiment(plan.recipe.experiment)(session)
         session.close()
         folder.write_result({**session.identity(), "status": COMPLETE, **fields})
@@ -167,11 +186,11 @@ def run_one(plan: Plan, seed: int, folder: RunFolder, progress: Progress, *, fre
 
 def _ended(session: Session, status: str, message: str, code: int) -> Outcome:
     session.close()
-    session.progress.title = f"{session.plan.recipe.name} seed {session.seed}"
+    session.progress.title = f"{session.plan.title} seed {session.seed}"
     with suppress(OSError):  # a full disk must not hide the first error
         session.folder.write_result({**session.identity(), "status": status, "error": message})
     session.progress.end(f"{status}: {message}")
-    return Outcome(session.plan.recipe.name, session.seed, status, message, code)
+    return Outcome(session.plan.title, session.seed, status, message, code)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ def rows(rounds: int = 5) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         for number in range(rounds):
             for command in COMMANDS:
-                extra = ["--out", f"{folder}/{number}"] if command[0] == "run" else []
+                extra = ["--runs", f"{folder}/{number}"] if command[0] == "run" else []
                 begin = time.perf_counter()
                 subprocess.run([*start, *command, *extra], check=True, capture_output=True)
                 times[" ".join(command)].append(time.perf_counter() - begin)

@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from repro import paths
 from repro.commands.resolve import choose_device, choose_recipe
-from repro.recipe import Recipe
+from repro.recipe import Given, Recipe
 from repro.schedule import Action, Kind, Schedule, simulate
 
 _TIMES = (("forward_seconds", 10), ("backward_seconds", 11), ("busy_seconds", 7))
 _SHADES = {Kind.FORWARD: "F", Kind.RECOMPUTE: "R", Kind.BACKWARD: "B", Kind.UPDATE: "U", Kind.MODULE: "M"}
 
 
-def describe_plans(recipes: Sequence[Recipe], seeds: Sequence[int], out: Path, device: str) -> None:
+def describe_plans(
+    recipes: Sequence[Recipe], given: Sequence[Given], seeds: Sequence[int], out: Path, device: str
+) -> None:
     """Print what `repro run` would do; runs and writes nothing."""
     from repro.planning.run_plan import make_plan
+    from repro.runner import without_duplicates
 
-    for recipe in recipes:
-        plan = make_plan(recipe, device, measure=False)
+    plans = [
+        replace(make_plan(recipe, device, measure=False), given=asked)
+        for recipe, asked in zip(recipes, given, strict=True)
+    ]
+    for plan in without_duplicates(plans, say=print):
+        recipe = plan.recipe
         where = paths.seed_folder(out, recipe.name, "<hash>", seeds[0]).parent
-        print(f"{recipe.name} (profile {recipe.profile})")
+        print(f"{plan.title} (profile {recipe.profile})")
         print(
             f"  method   {recipe.method.label(plan.blocks)}, {plan.blocks} block(s) on {', '.join(plan.devices)}"
         )

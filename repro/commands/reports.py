@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from repro import paths
+from repro.commands.runs_folder import runs_to_read, written_to
 from repro.errors import UserError, nearest
 from repro.recipe.load import PROFILES
 
@@ -21,7 +22,7 @@ def print_table(
     profile: str | None,
     strict: bool,
     reference: bool,
-    out: Path | None,
+    runs: Path | None,
 ) -> int:
     """Print a table on stdout and its problems on stderr; 1 under `strict` where there are problems."""
     from repro.report import tables
@@ -36,7 +37,10 @@ def print_table(
 
     from repro.report.pages.formats import render
 
-    built = tables.build(name, out or paths.runs(), profile=profile, select=select, reference=reference)
+    folder = runs_to_read(runs, reference)
+    built = tables.build(
+        name, folder, profile=profile, select=select, reference=reference, fallback=runs is None
+    )
     ascii_only = format == "txt" and not _prints_unicode()
     sys.stdout.write(render(built, format, ascii=ascii_only))
     sys.stdout.flush()
@@ -60,16 +64,18 @@ def draw_figures(
         _one_of("--format", word, FIGURE_FORMATS)
     if profile is not None:
         _one_of("--profile", profile, PROFILES)
+    place, folder = written_to(out, paths.figures()), runs_to_read(runs, reference)
 
     from repro.report import figures
 
     drawn, notes = figures.draw(
         list(names),
-        runs or paths.runs(),
-        out or paths.figures(),
+        folder,
+        place,
         formats,
         profile=profile,
         reference=reference,
+        fallback=runs is None,
     )
     for path in drawn:
         print(path)
@@ -78,23 +84,26 @@ def draw_figures(
     return 0
 
 
-def print_diff(a: str, b: str, out: Path | None) -> None:
+def print_diff(a: str, b: str, runs: Path | None) -> None:
     """Print how two runs, or two recipes, differ."""
     from repro.report.diff import compare
     from repro.report.pages.formats import render
 
-    sys.stdout.write(render(compare(a, b, out or paths.runs()), "txt", ascii=not _prints_unicode()))
+    sys.stdout.write(
+        render(compare(a, b, runs_to_read(runs), fallback=runs is None), "txt", ascii=not _prints_unicode())
+    )
 
 
-def write_page(out: Path, runs: Path | None, profile: str | None, reference: bool) -> None:
+def write_page(out: Path | None, runs: Path | None, profile: str | None, reference: bool) -> None:
     """Write the HTML page; its path goes to stdout, what is missing to stderr."""
     if profile is not None:
         _one_of("--profile", profile, PROFILES)
+    place, folder = written_to(out, paths.page()), runs_to_read(runs, reference)
 
     from repro.report.pages import html
 
-    notes = html.write(out, runs or paths.runs(), profile=profile, reference=reference)
-    print(out)
+    notes = html.write(place, folder, profile=profile, reference=reference, fallback=runs is None)
+    print(place)
     for note in notes:
         print(f"repro: {note}", file=sys.stderr)
 

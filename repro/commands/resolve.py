@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
-from repro.errors import MissingError, UserError
-from repro.recipe import Recipe, load, parse_overrides
+from repro.errors import MissingError, UserError, nearest
+from repro.recipe import Given, Recipe, combinations, load, parse_overrides
+from repro.recipe.load import ALIASES
 
 
 def gpu_count() -> int:
@@ -26,8 +28,18 @@ def choose_device(device: str) -> str:
     return "cuda" if count else "cpu"
 
 
-def choose_recipe(name: str, profile: str | None, settings: Sequence[str], device: str = "cpu") -> Recipe:
-    """Load a recipe. Without a profile: paper when a GPU is there for every block, else quick; says so on stderr."""
+def choose_recipe(
+    name: str,
+    profile: str | None,
+    settings: Sequence[str],
+    device: str = "cpu",
+    *,
+    said: set[str] | None = None,
+) -> Recipe:
+    """Load a recipe. Without a profile: paper when a GPU is there for every block, else quick.
+
+    Says so on stderr, a line that is in `said` not again.
+    """
     overrides = parse_overrides(settings)
     if profile is not None:
         recipe: Recipe = load(name, profile, overrides)
@@ -36,8 +48,46 @@ def choose_recipe(name: str, profile: str | None, settings: Sequence[str], devic
     enough = device == "cuda" and gpu_count() >= paper.blocks
     chosen = paper if enough else load(name, "quick", overrides)
     reason = "a GPU for every block" if enough else f"profile paper needs {paper.blocks} GPU(s)"
-    print(f"{chosen.name}: profile {chosen.profile} ({reason})", file=sys.stderr, flush=True)
+    line = f"{chosen.name}: profile {chosen.profile} ({reason})"
+    if said is None or line not in said:
+        print(line, file=sys.stderr, flush=True)
+    if said is not None:
+        said.add(line)
     return chosen
+
+
+def choose_all(
+    names: Sequence[str], profile: str | None, settings: Sequence[str], sweeps: Sequence[str], device: str
+) -> list[tuple[Recipe, Given]]:
+    """Every recipe under every combination of the swept values, with what the command asked of it.
+
+    UserError names the combination that a recipe refuses; nothing has run then.
+    """
+    words, swept = combinations(settings, sweeps)
+    found, said = [], set[str]()
+    for name in names:
+        for chosen in words:
+            try:
+                recipe = choose_recipe(name, profile, chosen, device, said=said)
+            except UserError as error:
+                raise _about_sweep(error, name, chosen[len(settings) :]) from None
+            where = str(Path(name).absolute()) if is_file(name) else recipe.name
+            found.append((recipe, Given(where, parse_overrides(chosen), swept)))
+    return found
+
+
+def _about_sweep(error: UserError, name: str, chosen: Sequence[str]) -> UserError:
+    """The error, with the combination of values that it is about; an unknown key may be meant as a short name."""
+    words = str(error)
+    for key in (word.partition("=")[0] for word in chosen):
+        if f"unknown setting '{key}'." in words and "Did you mean" not in words:
+            words = words.replace(f"'{key}'.", f"'{key}'.{nearest(key, ALIASES)}")
+    return UserError(f"{name} with --sweep {' '.join(chosen)}: {words}") if chosen else error
+
+
+def is_file(name: str) -> bool:
+    """Whether a word means a recipe's file, not its name."""
+    return name.endswith((".yaml", ".yml")) or "/" in name
 
 
 def choose_seeds(seeds: int | None, seed_list: str | None) -> list[int]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from repro import paths
-from repro.commands.resolve import choose_device, choose_recipe, choose_seeds
+from repro.commands.resolve import choose_all, choose_device, choose_seeds
 
 
 def run_recipes(
@@ -17,7 +17,8 @@ def run_recipes(
     seed_list: str | None,
     profile: str | None,
     settings: Sequence[str],
-    out: Path | None,
+    sweeps: Sequence[str],
+    runs: Path | None,
     device: str,
     dry_run: bool,
     fail_fast: bool,
@@ -29,17 +30,18 @@ def run_recipes(
         from repro.engine.processes import fork_server as server
 
         server.warm_up()
-    recipes = [choose_recipe(name, profile, settings, "cpu" if device == "cpu" else "cuda") for name in names]
+    asked = choose_all(names, profile, settings, sweeps, "cpu" if device == "cpu" else "cuda")
+    recipes, given = [recipe for recipe, _ in asked], [chosen for _, chosen in asked]
     device = choose_device(device)
 
     from repro.progress import progress_for_terminal
     from repro.runner import Terminated, orderly_end, plan_runs, run_all
 
-    folder = out or paths.runs()
+    folder = runs or paths.runs()
     if dry_run:
         from repro.commands.plan import describe_plans
 
-        describe_plans(recipes, chosen_seeds, folder, device)
+        describe_plans(recipes, given, chosen_seeds, folder, device)
         return 0
     logging.basicConfig(
         level=logging.INFO, format="%(message)s", stream=sys.stderr
@@ -47,7 +49,7 @@ def run_recipes(
     with orderly_end():
         progress = None
         try:
-            plans = plan_runs(recipes, folder, device)
+            plans = plan_runs(recipes, given, folder, device)
             progress = progress_for_terminal()
             outcomes = run_all(plans, chosen_seeds, folder, progress, fail_fast=fail_fast, fresh=fresh)
         except KeyboardInterrupt:

@@ -11,8 +11,10 @@ import yaml
 
 from repro import paths
 from repro.commands.resolve import choose_device, choose_recipe
+from repro.commands.runs_folder import runs_to_read
 from repro.recipe import Recipe, load, parse_overrides
-from repro.report.stored.current import flatten
+from repro.report.stored.group import value_words
+from repro.report.stored.origin import flatten
 
 if TYPE_CHECKING:
     from repro.planning.run_plan import Plan
@@ -21,17 +23,19 @@ DEFAULT_SEEDS = 5  # what a table wants of a recipe
 
 
 def show_recipe(
-    name: str, profile: str | None, settings: Sequence[str], out: Path | None, as_json: bool
+    name: str, profile: str | None, settings: Sequence[str], runs: Path | None, as_json: bool
 ) -> None:
     """Print the resolved recipe, the changes, the published numbers, the runs and the predicted time."""
+    folder = runs_to_read(runs)
     recipe = choose_recipe(name, profile, settings, choose_device("auto") if profile is None else "cpu")
     values = recipe.model_dump(mode="json")
     changed = changes(recipe, name, settings)
     published = published_numbers(recipe)
-    done = seeds_done(recipe, out or paths.runs())
+    done = seeds_done(recipe, folder)
     reference = seeds_done(recipe, paths.reference())
-    time, basis = predicted_seconds(recipe, out or paths.runs())
+    time, basis = predicted_seconds(recipe, folder)
     drawing = schedule_drawing(recipe)
+    every = all_runs(recipe, folder)
     if as_json:
         row = {
             "recipe": values,
@@ -39,6 +43,7 @@ def show_recipe(
             "published": published,
             "seeds_complete": done,
             "reference_seeds": reference,
+            "runs": every,
             "seconds": time,
             "seconds_from": basis,
         }
@@ -53,6 +58,9 @@ def show_recipe(
     print(
         f"# seeds complete: {', '.join(map(str, done)) or 'none'}; left of {DEFAULT_SEEDS}: {', '.join(map(str, left))}"
     )
+    if every:
+        print(f"# runs of this recipe in {folder}, under all settings")
+        print("\n".join(f"#   {_in_words(row)}" for row in every))
     if reference:
         print(
             f"# the project's reference runs have seeds {', '.join(map(str, reference))} (--reference shows them in tables)"
@@ -91,6 +99,39 @@ def seeds_done(recipe: Recipe, out: Path) -> list[int]:
         if run.status == COMPLETE and run.recipe == recipe.model_dump(mode="json"):
             found.add(run.seed)
     return sorted(found)
+
+
+def all_runs(recipe: Recipe, folder: Path) -> list[dict[str, Any]]:
+    """A row for each profile, device and setting that the recipe has been run under; stale ones are named so."""
+    from repro.report.stored.source import Source
+
+    found = Source(folder, fallback=False).find(lambda run: run.recipe_name == recipe.name)
+    rows: list[dict[str, Any]] = [
+        {
+            "settings": {key: here for key, (_, here) in group.changed.items()},
+            "profile": group.profile,
+            "device": group.device,
+            "hash": group.hash,
+            "seeds_complete": [run.seed for run in group.complete],
+            "seeds_begun": list(group.started),
+            "note": "; ".join([*group.marks, *([group.stale] if group.stale else [])]),
+        }
+        for group in found.groups
+    ]
+    left_out = [{"note": words} for words in found.problems if "left out" in words]
+    return [*rows, *left_out]
+
+
+def _in_words(row: dict[str, Any]) -> str:
+    if "hash" not in row:
+        return str(row["note"])
+    changed = ", ".join(f"{key} {value_words(value)}" for key, value in row["settings"].items())
+    seeds = ", ".join(map(str, row["seeds_complete"])) or "none"
+    unfinished = len(row["seeds_begun"]) - len(row["seeds_complete"])
+    more = f", {unfinished} not finished" if unfinished else ""
+    place = ", ".join(word for word in (row["profile"], row["device"], row["hash"]) if word)
+    stale = f"; {row['note']}" if "stale" in row["note"] else ""
+    return f"{changed or 'own settings'} ({place}): seeds {seeds} complete{more}{stale}"
 
 
 def predicted_seconds(recipe: Recipe, out: Path) -> tuple[float | None, str]:

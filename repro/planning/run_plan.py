@@ -14,7 +14,7 @@ from repro.planning.layer_costs import measured_costs
 from repro.planning.machine import cores, machine_name
 from repro.planning.network_checks import check_one_value, check_tied
 from repro.planning.partition import LayerCost, best_cut, spans
-from repro.recipe import Recipe, run_hash
+from repro.recipe import Given, Recipe, run_hash
 from repro.schedule import Action, Deadlock, Kind, Schedule, simulate
 
 EVALUATION_COST = 1.0  # relative seconds of an evaluation in the deadlock check; any positive value will do
@@ -39,6 +39,12 @@ class Plan:
     data_root: Path
     data_identity: str
     hash: str
+    given: Given | None = None  # what the command asked for; recorded, no part of the identity
+
+    @property
+    def title(self) -> str:
+        """The recipe's name, with the swept settings where there are any."""
+        return self.given.title(self.recipe.name) if self.given else self.recipe.name
 
     @property
     def blocks(self) -> int:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from repro.recipe.identity import run_hash
+from repro.recipe.identity import counted, run_hash
 from repro.recipe.load import load, parse_overrides, validate
 from repro.recipe.suite import Entry, catalogue, is_recipe
+from repro.recipe.sweep import Given, combinations
 
 if TYPE_CHECKING:
     from repro.recipe.schema import (
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DataSpec",
     "Entry",
+    "Given",
     "GradientRule",
     "GradientSpec",
     "ModelSpec",
@@ -35,6 +37,8 @@ __all__ = [
     "RuntimeSpec",
     "StragglerSpec",
     "catalogue",
+    "combinations",
+    "counted",
     "is_recipe",
     "load",
     "parse_overrides",

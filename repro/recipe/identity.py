@@ -21,6 +21,9 @@ _LEFT_OUT = {
     "runtime": True,
     "data": {"num_workers", "path"},
 }
+# Of `gradient`: without effect where nothing is approximated. Its schedule has none either, but has been in the hash
+# of some full recipes from the start.
+_OF_ESTIMATORS = ("scale", "kernel", "samples")
 
 
 def run_hash(recipe: Recipe, *, device: str, data_identity: str, cut: tuple[int, ...]) -> str:
@@ -29,7 +32,24 @@ def run_hash(recipe: Recipe, *, device: str, data_identity: str, cut: tuple[int,
     Covers the settings, the device type ("cpu" or "cuda", not its index), K, the resolved `cut`, what the
     data set holds and the version of the numerics; not the number of threads or of loader workers.
     """
-    values: dict[str, Any] = recipe.model_dump(mode="json", exclude=_LEFT_OUT)  # type: ignore[arg-type]
+    values = counted(recipe)
     values.update(cut=list(cut), device=device.split(":")[0], data_identity=data_identity, numerics=NUMERICS)
     text = json.dumps(values, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def counted(recipe: Recipe) -> dict[str, Any]:
+    """The settings that can change a number, as JSON values; what has no effect in this recipe is at its default."""
+    values: dict[str, Any] = recipe.model_dump(mode="json", exclude=_LEFT_OUT)  # type: ignore[arg-type]
+    if not _estimates(recipe):
+        defaults = type(recipe.gradient)().model_dump(mode="json")
+        values["gradient"].update({key: defaults[key] for key in _OF_ESTIMATORS})
+    return values
+
+
+def _estimates(recipe: Recipe) -> bool:
+    """Whether any of `gradient` is used: the experiment on bias measures estimators whatever the recipe trains with."""
+    gradient = recipe.gradient
+    return (
+        recipe.experiment == "bias" or gradient.estimator != "full" or not isinstance(gradient.schedule, str)
+    )

@@ -13,8 +13,9 @@ import yaml
 
 from repro.errors import UserError
 from repro.report import stats
-from repro.report.stored.current import flatten
 from repro.report.stored.group import Group, shares_start
+from repro.report.stored.origin import flatten
+from repro.report.stored.pairing import partner
 from repro.report.stored.source import Source
 from repro.report.table import Column, Measured, Table, Value
 from repro.store import RunFolder, read_metrics
@@ -43,7 +44,7 @@ class _Side:
     recipe: str = ""
 
 
-def compare(a: str, b: str, runs_root: Path) -> Table:
+def compare(a: str, b: str, runs_root: Path, *, fallback: bool = True) -> Table:
     """Compare two runs (a seed's folder, or `<recipe>/<hash>/seed-<s>` under `runs_root`) or two recipes (name or YAML).
 
     Only what differs gets a row. UserError where a word is neither a run nor a recipe, or one is a run and
@@ -70,27 +71,39 @@ def compare(a: str, b: str, runs_root: Path) -> Table:
             "result", {k: left.result.get(k) for k in _NUMBERS}, {k: right.result.get(k) for k in _NUMBERS}
         )
     else:
-        table.rows += _means(left, right, runs_root)
+        table.rows += _means(left, right, Source(runs_root, fallback=fallback))
     return table
 
 
-def _means(a: _Side, b: _Side, root: Path) -> list[dict[str, Value]]:
+def _means(a: _Side, b: _Side, source: Source) -> list[dict[str, Value]]:
     """Final numbers of two recipes, where both have finished runs in the same profile and on the same device."""
-    found = Source(root).find(lambda run: run.recipe_name in (a.recipe, b.recipe))
+    found = source.find(lambda run: run.recipe_name in (a.recipe, b.recipe))
     rows: list[dict[str, Value]] = []
     whose = "the project's reference" if found.reference else "your"
-    for left in (g for g in found.groups if g.recipe == a.recipe and g.complete):
-        for right in (g for g in found.groups if g.recipe == b.recipe and g.complete):
-            if (left.profile, left.device, left.data) != (right.profile, right.device, right.data):
-                continue
-            for name in ("test_accuracy_last", "test_accuracy_best", "seconds_per_batch"):
-                change = difference(left=right, right=left, name=name)
-                values = {"a": left.measured(name), "b": right.measured(name), "change": change}
-                part = f"{whose} runs, profile {left.profile}, {left.device}"
-                if name == "seconds_per_batch" and (left.oversubscribed or right.oversubscribed):
-                    part += "; blocks share cores or devices: no speed-up can be read"
-                rows.append({"part": part, "what": name, **values})
+    one, two = ([g for g in found.groups if g.recipe == side.recipe and g.complete] for side in (a, b))
+    for left, right in _pairs(one, two):
+        for name in ("test_accuracy_last", "test_accuracy_best", "seconds_per_batch"):
+            change = difference(left=right, right=left, name=name)
+            values = {"a": left.measured(name), "b": right.measured(name), "change": change}
+            part = f"{whose} runs, profile {left.profile}, {left.device}"
+            if left.variant or right.variant:
+                part += f"; {left.title} and {right.title}"
+            if name == "seconds_per_batch" and (left.oversubscribed or right.oversubscribed):
+                part += "; blocks share cores or devices: no speed-up can be read"
+            rows.append({"part": part, "what": name, **values})
     return rows
+
+
+def _pairs(one: list[Group], two: list[Group]) -> list[tuple[Group, Group]]:
+    """Each group of either recipe beside the other's of the same changed settings, else of its own ones."""
+
+    def alike(group: Group, others: list[Group]) -> list[Group]:
+        place = (group.profile, group.device, group.data)
+        return [g for g in others if (g.profile, g.device, g.data) == place]
+
+    found = [(g, other) for g in one if (other := partner(g, alike(g, two))) is not None]
+    found += [(other, g) for g in two if (other := partner(g, alike(g, one))) is not None]
+    return [pair for i, pair in enumerate(found) if pair not in found[:i]]
 
 
 def difference(left: Group, right: Group, name: str) -> Measured:

@@ -85,7 +85,7 @@ def wait_for(process: subprocess.Popen[str], words: str, seconds: float = 90) ->
 
 
 def test_a_run_leaves_a_complete_record_and_a_second_one_skips_it(repro: Repro, tmp_path: Path) -> None:
-    words = ["run", TINY["bp"], TINY["dsp"], "--seeds", "2", "--out", str(tmp_path), *SMOKE]
+    words = ["run", TINY["bp"], TINY["dsp"], "--seeds", "2", "--runs", str(tmp_path), *SMOKE]
     first = repro(*words)
     assert first.returncode == 0, first.stderr
     found = results(tmp_path)
@@ -120,7 +120,7 @@ def test_a_run_leaves_a_complete_record_and_a_second_one_skips_it(repro: Repro, 
 
 
 def test_output_without_a_terminal_is_plain(repro: Repro, tmp_path: Path) -> None:
-    done = repro("run", TINY["bp"], "--out", str(tmp_path), *SMOKE)
+    done = repro("run", TINY["bp"], "--runs", str(tmp_path), *SMOKE)
     assert done.returncode == 0
     assert done.stdout == ""
     assert "\r" not in done.stderr
@@ -155,7 +155,7 @@ def test_output_without_a_terminal_is_plain(repro: Repro, tmp_path: Path) -> Non
 def test_wrong_input_is_refused_before_any_work(
     words: list[str], code: int, parts: list[str], repro: Repro, tmp_path: Path
 ) -> None:
-    extra = ["--out", str(tmp_path / "runs")] if words[0] == "run" else []
+    extra = ["--runs", str(tmp_path / "runs")] if words[0] == "run" else []
     if words[0] in ("run", "verify") and "--profile" not in words:
         extra += ["--profile", "smoke"]
     done = repro(
@@ -173,16 +173,16 @@ def test_cuda_without_a_gpu_ends_with_3(repro: Repro, tmp_path: Path) -> None:
 
     if torch.cuda.is_available():
         pytest.skip("this machine has a GPU")
-    done = repro("run", TINY["bp"], "--device", "cuda", "--profile", "smoke", "--out", str(tmp_path))
+    done = repro("run", TINY["bp"], "--device", "cuda", "--profile", "smoke", "--runs", str(tmp_path))
     assert done.returncode == 3
     assert "no CUDA device" in done.stderr
 
 
 def test_an_unwritable_folder_is_named(repro: Repro, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    done = repro("run", TINY["bp"], "--out", str(tmp_path / "file" / "runs"), *SMOKE)
+    done = repro("run", TINY["bp"], "--runs", str(tmp_path / "file" / "runs"), *SMOKE)
     assert done.returncode == 2
-    assert "--out" in done.stderr
+    assert "--runs" in done.stderr
 
 
 def test_a_port_in_use_is_named(repro: Repro, tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_a_port_in_use_is_named(repro: Repro, tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        done = repro("run", TINY["dsp"], "--set", f"runtime.port={port}", "--out", str(tmp_path), *SMOKE)
+        done = repro("run", TINY["dsp"], "--set", f"runtime.port={port}", "--runs", str(tmp_path), *SMOKE)
     assert done.returncode == 2
     assert f"runtime.port = {port}" in done.stderr
     assert list(tmp_path.iterdir()) == [], "said before anything is written"
@@ -200,7 +200,7 @@ def test_a_port_in_use_is_named(repro: Repro, tmp_path: Path) -> None:
 
 def test_recipes_run_seed_by_seed(repro: Repro, tmp_path: Path) -> None:
     """What is compared by seed runs close in time, and a table with one seed of everything exists early."""
-    words = ["--seeds", "2", "--set", "max_steps=2", "--set", "blocks=1", "--out", str(tmp_path), *SMOKE]
+    words = ["--seeds", "2", "--set", "max_steps=2", "--set", "blocks=1", "--runs", str(tmp_path), *SMOKE]
     assert repro("run", TINY["bp"], TINY["dsp"], *words).returncode == 0
     ended = sorted(tmp_path.glob("*/*/seed-*/result.json"), key=lambda path: path.stat().st_mtime_ns)
     order = [(str(run["recipe"]), run["seed"]) for run in (json.loads(path.read_text()) for path in ended)]
@@ -218,7 +218,7 @@ def test_a_label_out_of_range_ends_the_run_with_its_reason(blocks: int, repro: R
         "data.bad_label=5",
         "--set",
         f"blocks={blocks}",
-        "--out",
+        "--runs",
         str(tmp_path),
         *SMOKE,
     )
@@ -230,7 +230,7 @@ def test_a_label_out_of_range_ends_the_run_with_its_reason(blocks: int, repro: R
 
 
 def test_a_diverging_run_says_so(repro: Repro, tmp_path: Path) -> None:
-    done = repro("run", TINY["bp"], "--set", "lr=1e30", "--out", str(tmp_path), *SMOKE)
+    done = repro("run", TINY["bp"], "--set", "lr=1e30", "--runs", str(tmp_path), *SMOKE)
     assert done.returncode == 1
     assert results(tmp_path)[0]["status"] == "diverged"
     text = next(tmp_path.glob("*/*/seed-0/metrics.jsonl")).read_text()
@@ -248,7 +248,7 @@ def test_a_killed_worker_fails_its_seed_and_the_others_go_on(tmp_path: Path) -> 
         "blocks=3",
         "--set",
         "epochs=12",
-        "--out",
+        "--runs",
         str(tmp_path),
         *SMOKE,
     ]
@@ -274,7 +274,7 @@ def test_a_killed_worker_fails_its_seed_and_the_others_go_on(tmp_path: Path) -> 
 def test_an_interruption_ends_everything_and_the_same_command_goes_on(
     number: int, code: int, tmp_path: Path, untouched: Path
 ) -> None:
-    process = start(*LONG, "--out", str(tmp_path))
+    process = start(*LONG, "--runs", str(tmp_path))
     wait_for(process, "epoch 3")
     below = children(process.pid)
     begin = time.monotonic()
@@ -292,7 +292,7 @@ def test_an_interruption_ends_everything_and_the_same_command_goes_on(
 
 def test_a_killed_parent_leaves_no_process_and_the_run_goes_on(tmp_path: Path, untouched: Path) -> None:
     """Field reports B02 and B06."""
-    process = start(*LONG, "--out", str(tmp_path))
+    process = start(*LONG, "--runs", str(tmp_path))
     wait_for(process, "epoch 3")
     below = children(process.pid)
     process.kill()
@@ -321,7 +321,7 @@ def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def finish(words: list[str], folder: Path) -> str:
     """Run a command to its end; returns what it said."""
     done = subprocess.run(
-        [sys.executable, str(ROOT / "cli.py"), *words, "--out", str(folder)], capture_output=True, text=True,
+        [sys.executable, str(ROOT / "cli.py"), *words, "--runs", str(folder)], capture_output=True, text=True,
         timeout=120, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -343,7 +343,7 @@ def numbers(folder: Path) -> tuple[object, ...]:
 
 def test_two_commands_share_the_seeds(tmp_path: Path) -> None:
     """Field report B04: each seed is run once, by one of them."""
-    words = ["run", TINY["bp"], "--seeds", "3", "--out", str(tmp_path), *SMOKE]
+    words = ["run", TINY["bp"], "--seeds", "3", "--runs", str(tmp_path), *SMOKE]
     pair = [start(*words), start(*words)]
     errors = [p.communicate(timeout=120)[1] for p in pair]
     assert [p.returncode for p in pair] == [0, 0], errors
@@ -370,7 +370,7 @@ def test_help_and_list_import_nothing_heavy(repro: Repro) -> None:
 
 
 def test_a_dry_run_writes_nothing(repro: Repro, tmp_path: Path) -> None:
-    done = repro("run", TINY["dsp"], "--dry-run", "--out", str(tmp_path / "runs"), "--profile", "smoke")
+    done = repro("run", TINY["dsp"], "--dry-run", "--runs", str(tmp_path / "runs"), "--profile", "smoke")
     assert done.returncode == 0
     assert "DSP(1,0;2,0)" in done.stdout
     assert not (tmp_path / "runs").exists()

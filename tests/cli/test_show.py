@@ -44,11 +44,9 @@ def test_json_has_the_recipe_and_what_was_changed(repro: Repro) -> None:
 def test_the_time_is_predicted_once_layers_are_measured(repro: Repro, tmp_path: Path) -> None:
     words = ("dsp-resnet98", "--profile", "smoke", "--set", "model.name=tiny", "--set", "max_steps=20")
     env = {"REPRO_CACHE": str(tmp_path)}
-    before = repro("show", *words, "--out", str(tmp_path / "runs"), env=env)
+    before = repro("show", *words, env=env, cwd=tmp_path)
     assert "not known; `repro plan" in before.stdout
     assert repro("plan", *words, env=env).returncode == 0
-    (row,) = json.loads(repro("show", *words, "--json", "--out", str(tmp_path / "runs"), env=env).stdout)[
-        "rows"
-    ]
+    (row,) = json.loads(repro("show", *words, "--json", env=env, cwd=tmp_path).stdout)["rows"]
     assert row["seconds_from"] == "predicted from layer times"
     assert row["seconds"] > 0

@@ -25,7 +25,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, repro: Repro) -> Path:
     """All of them, one seed each, by one command."""
     out = tmp_path_factory.mktemp("whole") / "runs"
     done = repro(
-        "run", *RECIPES, "--profile", "smoke", "--set", "runtime.threads=1", "--out", str(out), timeout=400
+        "run", *RECIPES, "--profile", "smoke", "--set", "runtime.threads=1", "--runs", str(out), timeout=400
     )
     assert done.returncode == 0, done.stderr
     return out
@@ -47,7 +47,7 @@ def test_every_recipe_leaves_a_complete_seed(runs: Path) -> None:
     ],
 )
 def test_every_table_has_a_row_for_each(runs: Path, repro: Repro, table: str, count: int | None) -> None:
-    done = repro("table", table, "--out", str(runs), "--format", "json", "--profile", "smoke")
+    done = repro("table", table, "--runs", str(runs), "--format", "json", "--profile", "smoke")
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)["rows"]
     assert len(rows) == count if count else rows

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from repro.recipe import OptimizerSpec, identity, run_hash
+from repro.recipe import OptimizerSpec, catalogue, counted, identity, load, run_hash
 
 
 def hash_of(recipe: Any, device: str = "cpu", data: str = "d", cut: tuple[int, ...] = ()) -> str:
@@ -67,3 +67,29 @@ def test_a_changed_default_or_version_of_the_numerics_changes_the_hash(
         update={"optimizer": OptimizerSpec(**{**recipe.optimizer.model_dump(), "decay": 0.2})}
     )
     assert hash_of(other_default) != before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"gradient.kernel": "reference"},
+        {"gradient.samples": 9},
+        {"gradient.scale": "paper"},
+    ],
+)
+def test_how_to_approximate_does_not_count_where_nothing_is_approximated(
+    tiny: Callable[..., Any], change: dict[str, Any]
+) -> None:
+    assert hash_of(tiny(**change)) == hash_of(tiny())
+    top1 = {"gradient.estimator": "top1"}
+    assert hash_of(tiny(**top1, **change)) != hash_of(tiny(**top1))
+    bias = {"experiment": "bias"}
+    assert hash_of(tiny(**bias, **change)) != hash_of(tiny(**bias))
+
+
+def test_no_recipe_of_the_suite_has_a_setting_without_effect() -> None:
+    """What is put at its default before hashing is there already, so that hashes stay what they were."""
+    for name in catalogue():
+        recipe = load(name, "smoke")
+        plain = recipe.model_dump(mode="json", exclude=identity._LEFT_OUT)
+        assert counted(recipe) == plain, name

@@ -34,11 +34,13 @@ def make_run(
     timeline: Sequence[Sequence[Any]] | None = None,
     begun: float | None = None,
     recorded: bool = True,
+    given: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> Path:
     """Write one seed of `recipe`; `fields` replace fields of result.json, `status` "unfinished" writes none.
 
-    `begun`: seconds since 1970, in env.json, or (not `recorded`) as the time of recipe.yaml alone.
+    `begun`: seconds since 1970, in env.json, or (not `recorded`) as the time of recipe.yaml alone. `given`: what the
+    command asked for, as a run records it.
     """
     loaded = load(recipe, profile, dict(settings or {}))
     folder = root / loaded.name / number / f"seed-{seed}"
@@ -49,6 +51,7 @@ def make_run(
         "torch": "2.9.0",
         "git": {"commit": "c0ffee", "dirty": False},
         "command": [*command],
+        **({"given": dict(given)} if given is not None else {}),
     }
     if begun is not None and recorded:
         environment["started"] = datetime.fromtimestamp(begun, UTC).isoformat(timespec="seconds")

@@ -74,13 +74,14 @@ def test_a_broken_recipe_file_is_named(tmp_path: Path) -> None:
     assert "seed 3 unreadable" in table.problems[0]
 
 
-def test_only_the_newest_settings_are_shown(tmp_path: Path) -> None:
+def test_of_one_setting_s_older_recipes_only_the_newest_is_shown(tmp_path: Path) -> None:
+    """Field report B05: what the recipe was before its edit enters no number once the new settings have run."""
     for seed in range(2):
-        make_run(tmp_path, NAME, seed, epochs=training(3, best=80), number="aaaaaaaaaaaa", begun=1000)
         make_run(
-            tmp_path, NAME, seed, epochs=training(3, best=90), number="000000000000", begun=2000,
-            settings={"optimizer.lr": 0.05}, command=("repro", "run", NAME, "--set", "lr=0.05"),
+            tmp_path, NAME, seed, epochs=training(3, best=80), number="aaaaaaaaaaaa", begun=1000,
+            settings={"optimizer.lr": 0.05},
         )  # fmt: skip
+        make_run(tmp_path, NAME, seed, epochs=training(3, best=90), number="000000000000", begun=2000)
     table = tables.build("accuracy", tmp_path)
     assert len(table.rows) == 1
     assert accuracy(table).n == 2
@@ -88,10 +89,27 @@ def test_only_the_newest_settings_are_shown(tmp_path: Path) -> None:
     assert found is not None
     assert found.mean > 65
     assert (
-        "aaaaaaaaaaaa): stale, left out (seeds 0, 1; against 000000000000: optimizer.lr 0.005 -> 0.05)"
+        "aaaaaaaaaaaa): stale, left out (seeds 0, 1; against 000000000000: optimizer.lr 0.05 -> 0.005)"
         in table.problems[0]
     )
-    assert "with optimizer.lr 0.005 -> 0.05" in str(table.rows[0]["note"])
+    assert table.rows[0]["note"] == ""
+
+
+def test_settings_given_by_the_command_are_a_row_of_their_own(tmp_path: Path) -> None:
+    """Field report F38, with runs that hold their command line only."""
+    for seed in range(2):
+        make_run(tmp_path, NAME, seed, epochs=training(3, best=80), number="aaaaaaaaaaaa", begun=1000)
+        make_run(
+            tmp_path, NAME, seed, epochs=training(3, best=90), number="000000000000", begun=2000,
+            settings={"optimizer.lr": 0.05}, command=("repro", "run", NAME, "--set", "lr=0.05"),
+        )  # fmt: skip
+    table = tables.build("accuracy", tmp_path)
+    assert [(row["method"], accuracy(table, i).n) for i, row in enumerate(table.rows)] == [
+        ("BP, lr 0.005", 2),
+        ("BP, lr 0.05", 2),
+    ]
+    assert table.problems == []
+    assert "with optimizer.lr 0.005 -> 0.05" in str(table.rows[1]["note"])
 
 
 def test_newer_settings_without_a_finished_seed_do_not_hide_the_finished_ones(tmp_path: Path) -> None:
@@ -106,10 +124,9 @@ def test_newer_settings_without_a_finished_seed_do_not_hide_the_finished_ones(tm
 
 
 def two_sets(root: Path, first: dict[str, Any], second: dict[str, Any]) -> None:
-    make_run(
-        root, NAME, 0, epochs=training(3, best=80), number="a" * 12, settings={"optimizer.lr": 0.05}, **first
-    )
-    make_run(root, NAME, 0, epochs=training(3, best=90), number="b" * 12, **second)
+    """The recipe has been edited twice since."""
+    for letter, lr, more in (("a", 0.05, first), ("b", 0.06, second)):
+        make_run(root, NAME, 0, epochs=training(3), number=letter * 12, settings={"optimizer.lr": lr}, **more)
 
 
 def test_a_clone_shows_the_same_set_as_the_tree_it_was_made_from(tmp_path: Path) -> None:

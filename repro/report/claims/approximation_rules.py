@@ -14,8 +14,7 @@ from repro.report.measures.time_saved import full_of, seconds_per_step, time_sav
 from repro.report.stats import Estimate, holm
 from repro.report.stats import difference as plain_difference
 from repro.report.stored.bench_rows import percent
-from repro.report.stored.context import data_label
-from repro.report.stored.group import Group, gradient_label, shares_start
+from repro.report.stored.group import Group, data_label, gradient_label, shares_start
 from repro.report.table import Measured
 
 MARGIN = 0.5  # points of accuracy that count as competitive (ours)

@@ -8,9 +8,10 @@ from typing import Any
 
 from repro.recipe.load import PROFILES
 from repro.report import stats
-from repro.report.stored.context import data_label, order
-from repro.report.stored.group import Group, shares_start
+from repro.report.stored.context import order
+from repro.report.stored.group import Group, data_label, shares_start
 from repro.report.stored.source import Source, experiment, in_group
+from repro.report.stored.variants import judged
 from repro.report.table import Measured
 from repro.store import StoredRun
 
@@ -26,6 +27,9 @@ class Evidence:
     source: Source
     smoke: bool = True
     problems: dict[str, None] = field(default_factory=dict)  # of the runs that were looked at, in order
+    left_out: dict[str, None] = field(
+        default_factory=dict
+    )  # rows with other settings than their recipe's own
 
     def training(self, group: str = "dsp") -> list[Group]:
         """Training runs of one paper, split by machine and thread count."""
@@ -38,8 +42,17 @@ class Evidence:
     def _find(self, wanted: Callable[[StoredRun], bool]) -> list[Group]:
         found = self.source.find(wanted)
         self.problems.update(dict.fromkeys(found.problems))
-        groups = (part for g in found.groups if self.smoke or g.profile != "smoke" for part in g.split())
-        return sorted(groups, key=order)
+        groups = [g for g in found.groups if self.smoke or g.profile != "smoke"]
+        self.left_out.update(dict.fromkeys(g.title for g in groups if not judged(g)))
+        return sorted((part for g in _own(groups) for part in g.split()), key=order)
+
+
+def _own(groups: Iterable[Group]) -> list[Group]:
+    """Groups with their recipe's own settings; of several of one recipe and size that with the fewest changes."""
+    found: dict[tuple[Any, ...], Group] = {}
+    for g in sorted(filter(judged, groups), key=lambda g: (not g.complete, len(g.changed))):
+        found.setdefault((g.recipe, *setting(g)), g)
+    return list(found.values())
 
 
 def places(groups: Iterable[Group], needed: Callable[[list[Group]], bool]) -> Places:

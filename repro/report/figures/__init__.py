@@ -30,6 +30,7 @@ def draw(
     *,
     profile: str | None = None,
     reference: bool = False,
+    fallback: bool = True,
 ) -> tuple[list[Path], list[str]]:
     """Draw figures (all without `names`) into `out`; returns the files, and notes about what could not be drawn.
 
@@ -44,7 +45,7 @@ def draw(
             raise UserError(
                 f"--format {format!r} is unknown.{nearest(format, FORMATS)} Allowed: {', '.join(FORMATS)}"
             )
-    source = Source(runs_root, profile, reference)
+    source = Source(runs_root, profile, reference, fallback)
     paths: list[Path] = []
     notes: list[str] = []
     for name in wanted:

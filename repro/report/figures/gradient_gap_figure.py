@@ -98,7 +98,7 @@ def _lines(
     """Draw one curve a group; returns the labels for their ends."""
     labels = []
     for i, group in enumerate(groups):
-        colour, marker = looks[group.label]
+        colour, marker = looks[group.title]
         curve = over_steps(group, read, geometric=logarithmic)
         if not curve.x:
             continue  # no difference at all
@@ -119,6 +119,6 @@ def _lines(
             else:  # a cosine
                 low, high = [max(v, -1.0) for v in low], [min(v, 1.0) for v in high]
             axes.fill_between(curve.x, low, high, color=colour, alpha=0.15, linewidth=0)
-        labels.append((curve.means[-1], group.label, colour, marker))
+        labels.append((curve.means[-1], group.legend, colour, marker))
         axes.set_xlim(0.9, max(axes.get_xlim()[1], curve.x[-1]))
     return labels

@@ -6,7 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from repro.report.figures.palette import Style, styles
-from repro.report.figures.panels import dot_rows, figure_height, source_words, split_panels
+from repro.report.figures.panels import (
+    dot_rows,
+    figure_height,
+    row_label,
+    source_words,
+    split_panels,
+    star_words,
+)
 from repro.report.measures import accuracy, speedup
 from repro.report.stats import Estimate
 from repro.report.stored.bound import bound
@@ -54,7 +61,8 @@ def draw(source: Source) -> Any:
                 [limit], [row], marker="|", color="#444444", markersize=11, markeredgewidth=1.2, zorder=1
             )
     words = "dot: mean over seeds, line: its 95 % interval, |: bound (simulated, free messages), dotted: BP."
-    canvas.caption(figure, words + source_words(found.reference))
+    stars = star_words((group, base) for group, base, _ in [*fast, *good])
+    canvas.caption(figure, words + stars + source_words(found.reference))
     return figure
 
 
@@ -92,7 +100,7 @@ def _panel(
         axes.set_xticks([])
         axes.set_yticks([])
         return
-    dot_rows(axes, [(group.label, number, *looks[group.label]) for group, _, number in rows])
+    dot_rows(axes, [(row_label(group, base), number, *looks[group.title]) for group, base, number in rows])
     _cut(axes, rows, zero)
     axes.axvline(zero, color="#888888", linewidth=0.8, linestyle=":")
     place = next(iter(split_panels([rows[0][0]])))
@@ -106,7 +114,11 @@ def _cut(axes: Any, rows: list[Row], zero: float) -> None:
     others = [edge for _, _, e in by_distance[:-1] for edge in (e.low, e.mean, e.high) if edge is not None]
     low, high = min([*others, zero]), max([*others, zero])
     below = far[2].mean < zero
-    if not others or abs(far[2].mean - zero) < FAR * max(abs((low if below else high) - zero), 1e-9):
+    if (
+        not others
+        or low == high
+        or abs(far[2].mean - zero) < FAR * max(abs((low if below else high) - zero), 1e-9)
+    ):
         return
     room = 0.25 * (high - low)
     axes.set_xlim(low - (3 if below else 1) * room, high + (1 if below else 3) * room)

@@ -71,7 +71,7 @@ def _panel(axes: Any, field: str, members: list[Group], looks: dict[str, Style])
     heights: list[float] = []
     places: list[float] = []
     for i, group in enumerate(members):
-        colour, marker = looks[group.label]
+        colour, marker = looks[group.title]
         curve = over_epochs(group, field, geometric=True)
         if not curve.x:
             continue
@@ -83,7 +83,7 @@ def _panel(axes: Any, field: str, members: list[Group], looks: dict[str, Style])
         places += curve.x
         if curve.band is not None:
             axes.fill_between(curve.x, *curve.band, color=colour, alpha=0.13, linewidth=0)
-        labels.append((curve.means[-1], group.label, colour, marker))
+        labels.append((curve.means[-1], group.legend, colour, marker))
     first, last = min(places, default=0.0), max(places, default=1.0)
     axes.set_xlim(first - 0.03 * max(1.0, last - first), last if last > first else last + 0.5)
     canvas.whole_numbers(axes.xaxis)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from repro.report.figures.panels import figure_height, source_words, split_panels, stacked_axes
+from repro.report.figures.panels import figure_height, row_label, source_words, split_panels, stacked_axes
 from repro.report.measures.memory import formula, peak, staleness
 from repro.report.stored.source import Source, experiment, in_group
 
@@ -31,7 +31,7 @@ def draw(source: Source) -> Any:
     ):
         y, ticks = 0.0, []
         for group in members:
-            ticks.append((y + 0.13 * (group.blocks - 1) / 2, group.label))
+            ticks.append((y + 0.13 * (group.blocks - 1) / 2, row_label(group)))
             for block in range(group.blocks):
                 _bar(axes, group, block, y)
                 y += 0.13

@@ -18,11 +18,11 @@ Style = tuple[str, str]
 
 
 def styles(groups: Iterable[Group]) -> dict[str, Style]:
-    """{label: (colour, marker)} for all labels of a figure; a method's first setting has the method's own colour."""
+    """{title: (colour, marker)} for all rows of a figure; a method's first setting has the method's own colour."""
     found: dict[str, Style] = {}
     used: set[str] = set()
     for group in groups:
-        if group.label in found:
+        if group.title in found:
             continue
         gradient = group.settings.get("gradient")
         estimator = str(gradient.get("estimator", "full")) if isinstance(gradient, dict) else "full"
@@ -30,5 +30,5 @@ def styles(groups: Iterable[Group]) -> dict[str, Style]:
         spare = [c for c in _SPARE if c not in used]
         colour = wanted if wanted not in used else spare[0] if spare else _SPARE[len(found) % len(_SPARE)]
         used.add(colour)
-        found[group.label] = (colour, MARKERS[len(found) % len(MARKERS)])
+        found[group.title] = (colour, MARKERS[len(found) % len(MARKERS)])
     return found

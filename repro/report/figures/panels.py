@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from repro.report.stored.context import data_label, order
-from repro.report.stored.group import Group
+from repro.report.stored.context import order
+from repro.report.stored.group import Group, data_label
+from repro.report.stored.pairing import pairing_note
 
 
 def split_panels(groups: Iterable[Group]) -> dict[str, list[Group]]:
@@ -54,6 +55,19 @@ def stacked_axes(
 def figure_height(heights: list[float], *, foot: float, gap: float) -> float:
     """Inches that `stacked_axes` needs."""
     return 0.35 + sum(heights) + gap * (len(heights) - 1) + foot
+
+
+def row_label(group: Group, base: Group | None = None) -> str:
+    """A row's name, its settings on a line of their own; a star where `base` has not the same (`star_words`)."""
+    star = " *" if pairing_note(group, base) else ""
+    end = group.legend.removeprefix(group.label)
+    return group.label + end.replace(", ", ",\n", 1) + star
+
+
+def star_words(pairs: Iterable[tuple[Group, Group | None]]) -> str:
+    """What the star of `row_label` means, where there is one."""
+    notes = sorted({note for group, base in pairs if (note := pairing_note(group, base))})
+    return f" *: {'; '.join(notes)}." if notes else ""
 
 
 def source_words(reference: bool) -> str:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from repro.report.figures.palette import styles
-from repro.report.figures.panels import dot_rows, figure_height, source_words, split_panels, stacked_axes
+from repro.report.figures.panels import (
+    dot_rows,
+    figure_height,
+    row_label,
+    source_words,
+    split_panels,
+    stacked_axes,
+    star_words,
+)
 from repro.report.measures.speedup import SAME, over
 from repro.report.stored.bound import bound
 from repro.report.stored.context import baseline, order
@@ -40,7 +48,8 @@ def draw(source: Source) -> Any:
     ):
         bases = [baseline(g, groups, SAME) for g in members]
         speedups = [over(base or g, g).estimate for base, g in zip(bases, members, strict=True)]
-        dot_rows(axes, [(g.label, s, *looks[g.label]) for g, s in zip(members, speedups, strict=True)])
+        rows = zip(members, bases, speedups, strict=True)
+        dot_rows(axes, [(row_label(g, base), s, *looks[g.title]) for g, base, s in rows])
         for i, (group, base) in enumerate(zip(members, bases, strict=True)):
             limit = bound(group, base)
             if limit is not None:
@@ -61,5 +70,6 @@ def draw(source: Source) -> Any:
         )
         axes.set_xlabel("times as fast as BP", labelpad=2)
     words = "dot: ratio of seconds per batch, line: its 95 % interval, |: bound (simulated, free messages), dotted: BP."
-    canvas.caption(figure, words + source_words(found.reference))
+    stars = star_words((g, baseline(g, groups, SAME)) for g in shown)
+    canvas.caption(figure, words + stars + source_words(found.reference))
     return figure, note

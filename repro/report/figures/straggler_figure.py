@@ -36,7 +36,7 @@ def draw(source: Source) -> Any:
         stacked_axes(figure, heights, left=0.32, width=0.64, foot=0.8, gap=0.8), panels.items(), strict=True
     ):
         rows = [
-            (f"{g.label}, slack {slack(g)}", slowdown_percent(g).estimate, *looks[g.label]) for g in members
+            (f"{g.legend}, slack {slack(g)}", slowdown_percent(g).estimate, *looks[g.title]) for g in members
         ]
         dot_rows(axes, rows)
         # Intervals of two or three seeds can be absurdly wide: the dots stay readable, a cut line runs to the

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from repro.report import stats
 from repro.report.stored.group import Group, gradient_label, shares_start
+from repro.report.stored.pairing import partner
 from repro.report.table import Measured
 from repro.store import StoredRun
 
@@ -21,11 +22,12 @@ def full_of(group: Group, groups: list[Group]) -> Group | None:
         model = "resnet20"
     else:
         model = group.model
+    found = []
     for other in sorted(groups, key=lambda g: (g.machine, g.threads) != (group.machine, group.threads)):
         same = other.model == model and all(getattr(other, name) == getattr(group, name) for name in SAME)
         if same and gradient_label(other.settings) == "full" and other.length == group.length:
-            return other
-    return None
+            found.append(other)
+    return partner(group, found)
 
 
 def time_saved(group: Group, base: Group) -> Measured:

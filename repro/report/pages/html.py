@@ -33,20 +33,31 @@ figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; } code { 
 
 
 def write(
-    out: Path, runs_root: Path, *, profile: str | None = None, reference: bool = False, select: str = "last"
+    out: Path,
+    runs_root: Path,
+    *,
+    profile: str | None = None,
+    reference: bool = False,
+    fallback: bool = True,
+    select: str = "last",
 ) -> list[str]:
     """Write the page to `out`; returns notes about what could not be drawn. OSError where it cannot be written."""
-    text, notes = page(runs_root, profile=profile, reference=reference, select=select)
+    text, notes = page(runs_root, profile=profile, reference=reference, fallback=fallback, select=select)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(text, encoding="utf-8")
     return notes
 
 
 def page(
-    runs_root: Path, *, profile: str | None = None, reference: bool = False, select: str = "last"
+    runs_root: Path,
+    *,
+    profile: str | None = None,
+    reference: bool = False,
+    fallback: bool = True,
+    select: str = "last",
 ) -> tuple[str, list[str]]:
     """The page as text, and the notes."""
-    source = Source(runs_root, profile, reference)
+    source = Source(runs_root, profile, reference, fallback)
     names = [*ORDER, *(name for name in tables.names() if name not in ORDER)]
     built = {name: tables.build_from(name, source, select) for name in names}
     drawn, notes = _drawings(source)
@@ -55,14 +66,10 @@ def page(
     parts = [f"<h1>{escape(TITLE)}</h1>", f"<nav>{links}</nav>"]
     for name, table in built.items():
         parts += [f'<h2 id="{name}">{name}</h2>', f"<p>{escape(described[name])}</p>", _table(table)]
-        parts.append(
-            f"<p class='caption'>Made by <code>{escape(_command('table', name, profile, reference))}</code></p>"
-        )
+        parts.append(f"<p class='caption'>Made by <code>{escape(_command('table', name, source))}</code></p>")
     parts.append('<h2 id="figures">Figures</h2>')
     for name, svg in drawn.items():
-        words = (
-            f"{escape(pictures[name])}. <code>{escape(_command('figures', name, profile, reference))}</code>"
-        )
+        words = f"{escape(pictures[name])}. <code>{escape(_command('figures', name, source))}</code>"
         parts.append(f'<figure id="figure-{name}">{svg}<figcaption>{words}</figcaption></figure>')
     parts.append(_list("Not drawn or left out", notes))
     parts += ['<h2 id="runs">Runs: environment and commands</h2>', _runs(source)]
@@ -142,7 +149,8 @@ def _runs(source: Source) -> str:
         git = runs[0].environment.get("git") or {}
         commit = str(git.get("commit", ""))[:10] + (" (changed)" if git.get("dirty") else "")
         cells = [
-            group.recipe, group.profile, group.hash, f"{len(group.complete)}/{len(group.started)}", group.machine,
+            ", ".join((group.recipe, *group.variant_words)), group.profile, group.hash,
+            f"{len(group.complete)}/{len(group.started)}", group.machine,
             group.threads, str(runs[0].environment.get("torch", "")), commit, "; ".join(commands),
         ]  # fmt: skip
         rows.append("<tr>" + "".join(f"<td>{_words(c)}</td>" for c in cells) + "</tr>")
@@ -152,6 +160,9 @@ def _runs(source: Source) -> str:
     return f'{words}<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
 
 
-def _command(verb: str, name: str, profile: str | None, reference: bool) -> str:
-    more = f" --profile {profile}" if profile else ""
-    return f"repro {verb} {name}{more}{' --reference' if reference else ''}"
+def _command(verb: str, name: str, source: Source) -> str:
+    words = [f"repro {verb} {name}"]
+    words += [f"--profile {source.profile}"] if source.profile else []
+    words += ["--reference"] if source.reference else []
+    words += [f"--runs {source.root}"] if not (source.reference or source.fallback) else []
+    return " ".join(words)

@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterable, Sequence
 
 from repro.report.stats import small_sample_warning
-from repro.report.stored.group import Group, gradient_label, numbers_of_data
+from repro.report.stored.group import Group, data_label, gradient_label, numbers_of_data, value_words
+from repro.report.stored.pairing import partner
 from repro.report.stored.source import Found
+from repro.report.stored.variants import swept
 from repro.report.table import Column, Measured, Table, Value
 
 CONTEXT = (
@@ -38,17 +40,6 @@ def context(group: Group) -> dict[str, Value]:
     }
 
 
-def data_label(group: Group) -> str:
-    """The data set, with its size where it is a part or resized: "fashion-mnist 2000@16"."""
-    data = numbers_of_data(group)
-    words = str(data.get("name", group.data))
-    if data.get("train_limit"):
-        words += f" {data['train_limit']}"
-    if data.get("image_size"):
-        words += f"@{data['image_size']}"
-    return words
-
-
 def order(group: Group) -> tuple[object, ...]:
     """Sort key: rows that can be compared stand together, methods in the papers' order."""
     gradient = group.settings.get("gradient", {})
@@ -65,6 +56,7 @@ def order(group: Group) -> tuple[object, ...]:
         _METHODS.index(group.method) if group.method in _METHODS else len(_METHODS),
         _ESTIMATORS.index(estimator) if estimator in _ESTIMATORS else len(_ESTIMATORS),
         _natural(group.label),
+        _by_value(group),
         group.recipe,
     )
 
@@ -95,14 +87,38 @@ def finish(table: Table, found: Found, *, nothing: str) -> Table:
 
 
 def baseline(group: Group, groups: Iterable[Group], same: Sequence[str]) -> Group | None:
-    """The BP group that `group` is compared with: equal in model, data and in each attribute of `same`."""
+    """The BP group that `group` is compared with: equal in model, data and in each attribute of `same`.
+
+    Of several one with the same changed settings, else its recipe's own (repro/report/stored/pairing.py).
+    """
+    found = []
     for other in groups:
-        alike = other.settings.get("model") == group.settings.get("model")
-        alike = alike and numbers_of_data(other) == numbers_of_data(group)
         plain = other.method == "bp" and gradient_label(other.settings) in ("", "full")
-        if plain and alike and all(getattr(other, name) == getattr(group, name) for name in same):
-            return other
-    return None
+        if plain and _alike(group, other) and all(getattr(other, n) == getattr(group, n) for n in same):
+            found.append(other)
+    return partner(group, found)
+
+
+def _alike(a: Group, b: Group) -> bool:
+    """Equal in network and data, but for what a command changed of them."""
+    changed = {*swept(a), *swept(b)}
+    left, right = (
+        {
+            **{f"model.{k}": v for k, v in g.settings.get("model", {}).items()},
+            **{f"data.{k}": v for k, v in numbers_of_data(g).items()},
+        }
+        for g in (a, b)
+    )
+    return all(left.get(k) == right.get(k) for k in {**left, **right} if k not in changed)
+
+
+def _by_value(group: Group) -> tuple[tuple[str, bool, float, str], ...]:
+    """Sort key in which lr 0.005 comes before lr 0.02, and both before words."""
+    return tuple(
+        (name, not number, float(value) if number else 0.0, "" if number else value_words(value))
+        for name, value in group.variant
+        for number in [isinstance(value, (int, float))]
+    )
 
 
 def _natural(words: str) -> tuple[tuple[int, str], ...]:

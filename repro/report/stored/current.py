@@ -1,50 +1,70 @@
-"""Which set of seeds stands for a recipe where its settings have changed between runs.
+"""Which sets of seeds stand in tables and figures: one for each setting that a recipe was run with.
 
-Seeds are grouped by (recipe, hash, profile). Of several hashes of one recipe with the same profile, device,
-data set
-and K, the one begun last that has a complete seed is shown; the others are named as stale and enter no
-number. A set
-that was made under other settings than the recipe has today is named too, unless its command changed them by
---set.
+Seeds are grouped by (recipe, hash, profile). Sets of one recipe whose commands changed the same settings to the
+same values compete: a complete one comes before others, one of the recipe as it stands before a stale one, then
+the one begun last. The rest are named and enter no number; so are stale sets where the recipe as it stands has a
+complete one.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import lru_cache
-from typing import Any
 
 from repro.report.stored.group import Group
+from repro.report.stored.origin import describe, differences
 from repro.store import StoredRun
 
 
 def current(groups: Iterable[Group]) -> tuple[list[Group], list[str]]:
-    """Choose one group of each bucket; returns them in order of their names, and a line for each one left out."""
-    buckets: dict[tuple[str, ...], list[Group]] = defaultdict(list)
+    """Choose one group for each setting; returns them in order of their names, and a line for each one left out."""
     groups = list(groups)
-    for group in groups:
-        buckets[_bucket(group, groups)].append(group)
-    chosen, stale = [], []
-    for bucket in buckets.values():
-        best = max(bucket, key=lambda g: (bool(g.complete), begun(g), len(g.complete), g.hash))
-        for other in sorted(bucket, key=lambda g: g.hash):
-            if other is best:
-                continue
-            changes = describe(_differences(other.settings, best.settings)) or "cut, data or numerics"
-            seeds = ", ".join(map(str, other.started))
-            if begun(other) > begun(best):
-                stale.append(f"{_name(other)}: newer, but no seed is complete yet (seeds {seeds}; {changes})")
-                best_mark = f"a newer set of runs ({other.hash}) is not complete yet"
-                best = best.marked(best_mark)
-            else:
-                stale.append(
-                    f"{_name(other)}: stale, left out (seeds {seeds}; against {best.hash}: {changes})"
+    chosen: dict[tuple[str, ...], list[Group]] = defaultdict(list)
+    lines = []
+    for (bucket, _), rivals in _by_setting(groups).items():
+        best, said = _best(rivals)
+        chosen[bucket].append(best)
+        lines += said
+    kept = []
+    for members in chosen.values():
+        fresh = [g for g in members if g.complete and not g.stale]
+        for group in members:
+            if fresh and group.stale:
+                seeds = ", ".join(map(str, group.started))
+                lines.append(
+                    f"{_name(group)}: stale, left out (seeds {seeds}; the recipe has changed since: {group.stale})"
                 )
-        chosen.append(best)
-    return sorted(chosen, key=lambda g: (g.recipe, g.profile, g.hash)), sorted(stale)
+            else:
+                kept.append(group)
+    return sorted(kept, key=lambda g: (g.recipe, g.profile, g.hash)), sorted(lines)
+
+
+def _by_setting(groups: list[Group]) -> dict[tuple[tuple[str, ...], str], list[Group]]:
+    """Groups of one recipe, profile, device, data set and K whose commands changed the same to the same."""
+    found: dict[tuple[tuple[str, ...], str], list[Group]] = defaultdict(list)
+    for group in groups:
+        changed = repr(sorted((key, here) for key, (_, here) in group.changed.items()))
+        found[_bucket(group, groups), changed].append(group)
+    return found
+
+
+def _best(rivals: list[Group]) -> tuple[Group, list[str]]:
+    best = max(rivals, key=lambda g: (bool(g.complete), not g.stale, begun(g), len(g.complete), g.hash))
+    newer_than, lines = begun(best), []
+    for other in sorted(rivals, key=lambda g: g.hash):
+        if other.hash == best.hash:
+            continue
+        found = differences(other.counted, best.counted)
+        changes = describe(found) or "cut, data or numerics"
+        seeds = ", ".join(map(str, other.started))
+        if begun(other) > newer_than and not other.complete:
+            lines.append(f"{_name(other)}: newer, but no seed is complete yet (seeds {seeds}; {changes})")
+            best = best.marked(f"a newer set of runs ({other.hash}) is not complete yet")
+        else:
+            lines.append(f"{_name(other)}: stale, left out (seeds {seeds}; against {best.hash}: {changes})")
+    return best, lines
 
 
 def begun(group: Group) -> tuple[bool, float]:
@@ -73,27 +93,6 @@ def _started(run: StoredRun) -> float | None:
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
-def compare_with_recipe(group: Group) -> tuple[str, bool]:
-    """How the group's settings differ from its recipe as it stands, in words, and whether --set asked for it."""
-    asked = any("--set" in str(word) for run in group.runs for word in run.environment.get("command") or ())
-    today = _today(group.recipe, group.profile)
-    stored = _fingerprint(group.settings)
-    if today is None or stored is None or stored == _fingerprint(today):
-        return "", asked
-    return describe(_differences(today, group.settings)), asked
-
-
-def describe(changes: Mapping[str, tuple[Any, Any]], most: int = 3) -> str:
-    """ "optimizer.lr 0.1 -> 0.05": the first `most` changes, and how many more there are."""
-    words = [f"{key} {_short(old)} -> {_short(new)}" for key, (old, new) in sorted(changes.items())]
-    more = f" and {len(words) - most} more" if len(words) > most else ""
-    return ", ".join(words[:most]) + more
-
-
-def _short(value: Any) -> str:
-    return "none" if value is None else str(value)
-
-
 def _name(group: Group) -> str:
     return f"{group.recipe} ({group.profile}, {group.hash})"
 
@@ -109,45 +108,3 @@ def _bucket(group: Group, groups: list[Group]) -> tuple[str, ...]:
         known.discard("")
         device = known.pop() if len(known) == 1 else ""
     return group.recipe, group.profile, device, group.data, str(group.blocks)
-
-
-@lru_cache(maxsize=512)
-def _today(name: str, profile: str) -> dict[str, Any] | None:
-    """The recipe's settings as the tree has them now; None for a recipe that is not in the tree."""
-    from repro.errors import UserError
-    from repro.recipe import load
-
-    try:
-        found: dict[str, Any] = load(name, profile).model_dump(mode="json")
-    except UserError:
-        return None
-    return found
-
-
-def _fingerprint(settings: Mapping[str, Any]) -> str | None:
-    """A hash over the settings that can change a number; None where today's schema does not know them."""
-    from repro.errors import UserError
-    from repro.recipe import run_hash, validate
-
-    try:
-        return run_hash(validate(settings), device="", data_identity="", cut=())
-    except (UserError, ValueError, TypeError):
-        return None
-
-
-def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    left, right = flatten(old), flatten(new)
-    skipped = ("name", "group", "reproduces", "profile")
-    keys = [k for k in {**left, **right} if k not in skipped and not k.startswith("runtime.")]
-    return {k: (left.get(k), right.get(k)) for k in keys if left.get(k) != right.get(k)}
-
-
-def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings as {dotted key: value}."""
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            found.update(flatten(value, f"{prefix}{key}."))
-        else:
-            found[f"{prefix}{key}"] = value
-    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from repro.report.stats import mean_interval
@@ -26,6 +26,12 @@ class Group:
     started: tuple[int, ...]
     unreadable: tuple[int, ...] = ()
     marks: tuple[str, ...] = ()
+    counted: Mapping[str, Any] = field(default_factory=dict)  # the settings that can change a number, flat
+    changed: Mapping[str, tuple[Any, Any]] = field(
+        default_factory=dict
+    )  # by the command: (recipe's own, here)
+    stale: str = ""  # how the recipe has changed since; "" where it has not
+    variant: tuple[tuple[str, Any], ...] = ()  # (setting, value) that tell the row from others of its method
 
     @property
     def complete(self) -> list[StoredRun]:
@@ -52,6 +58,21 @@ class Group:
         if not gradient:
             return words
         return gradient if words == "BP" and self.blocks == 1 else f"{words}, {gradient}"
+
+    @property
+    def title(self) -> str:
+        """The label, and behind it what tells the row from others of its method: "BP, lr 0.02"."""
+        return ", ".join((self.label, *self.variant_words))
+
+    @property
+    def legend(self) -> str:
+        """The title as figures print it, which have no column for notes."""
+        return self.title + (" (stale)" if self.stale else "")
+
+    @property
+    def variant_words(self) -> list[str]:
+        """ "lr 0.02" for each setting of `variant`."""
+        return [f"{name} {value_words(value)}" for name, value in self.variant]
 
     @property
     def method(self) -> str:
@@ -164,12 +185,32 @@ def threads(run: StoredRun) -> str:
     return str((run.result or {}).get("threads", "?"))
 
 
+def value_words(value: Any) -> str:
+    """A setting's value as rows are named by: 0.02, none, 3 6."""
+    if isinstance(value, float):
+        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+    if isinstance(value, list):
+        return " ".join(map(value_words, value)) or "none"
+    return "none" if value is None else str(value)
+
+
 def numbers_of_data(group: Group) -> dict[str, Any]:
     """The data settings that can change a number."""
     data = group.settings.get("data", {})
     return (
         {k: v for k, v in data.items() if k not in ELSEWHERE} if isinstance(data, Mapping) else {"name": data}
     )
+
+
+def data_label(group: Group) -> str:
+    """The data set, with its size where it is a part or resized: "fashion-mnist 2000@16"."""
+    data = numbers_of_data(group)
+    words = str(data.get("name", group.data))
+    if data.get("train_limit"):
+        words += f" {data['train_limit']}"
+    if data.get("image_size"):
+        words += f"@{data['image_size']}"
+    return words
 
 
 def shares_start(a: Group, b: Group) -> bool:

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from repro import paths
-from repro.report.stored.current import compare_with_recipe, current
+from repro.report.stored.current import current
 from repro.report.stored.group import Group
+from repro.report.stored.origin import with_origin
+from repro.report.stored.variants import named
 from repro.store import StoredRun, read_runs
 
 Wanted = Callable[[StoredRun], bool]
@@ -70,14 +72,16 @@ class Source:
             runs, unreadable = self._runs(root)
             kept = [r for r in runs if self._asked(r) and wanted(r)]
             if kept:
-                groups, problems = current(_grouped(kept, unreadable))
+                reference = root.resolve() == paths.reference().resolve()
+                every = [with_origin(g, forgiving=reference) for g in _grouped(kept, unreadable)]
+                groups, problems = current(every)
                 known = {(run.recipe_name, run.hash) for run in runs}
                 problems += [
                     f"{name} ({number}): seed {seed} is unreadable (recipe.yaml)"
                     for name, number, seed in unreadable
                     if (name, number) not in known
                 ]
-                return _checked(groups, problems, root == paths.reference())
+                return _checked(named(groups), problems, reference)
         return Found([], [], self.reference)
 
     def bench(self, name: str) -> tuple[dict[str, Any] | None, bool]:
@@ -87,7 +91,7 @@ class Source:
             with suppress(OSError, ValueError):
                 found = json.loads((paths.bench(root) / f"{name}.json").read_text(encoding="utf-8"))
                 if isinstance(found, dict) and isinstance(found.get("rows"), list):
-                    return found, root == paths.reference()
+                    return found, root.resolve() == paths.reference().resolve()
         return None, self.reference
 
     def _project(self) -> list[Path]:
@@ -140,20 +144,14 @@ def _grouped(runs: list[StoredRun], unreadable: list[tuple[str, str, int]]) -> l
 
 
 def _checked(groups: list[Group], problems: list[str], reference: bool) -> Found:
-    """Mark groups whose recipe has other settings now, and collect the seeds that are not complete."""
-    marked = []
+    """Collect what is wrong: groups whose recipe has changed since, seeds that are not complete."""
     for group in groups:
-        changes, asked = compare_with_recipe(group)
-        if changes and not asked and not reference:
+        if group.stale:
             problems.append(
-                f"{group.recipe} ({group.profile}, {group.hash}): stale, the recipe has changed since: {changes}"
+                f"{group.recipe} ({group.profile}, {group.hash}): stale, the recipe has changed since: {group.stale}"
             )
-            group = group.marked("stale: the recipe has changed since")
-        elif changes:
-            group = group.marked(f"with {changes}")
-        marked.append(group)
         problems += group.problems()
-    return Found(marked, problems, reference)
+    return Found(groups, problems, reference)
 
 
 def _unreadable(root: Path, runs: list[StoredRun]) -> list[tuple[str, str, int]]:

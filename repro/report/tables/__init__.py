@@ -19,14 +19,21 @@ def names() -> dict[str, str]:
 
 
 def build(
-    name: str, runs_root: Path, *, profile: str | None = None, select: str = "last", reference: bool = False
+    name: str,
+    runs_root: Path,
+    *,
+    profile: str | None = None,
+    select: str = "last",
+    reference: bool = False,
+    fallback: bool = True,
 ) -> Table:
     """Return the table `name` from the runs under `runs_root`.
 
     The project's reference runs stand in where there are none, and the caption says so; `reference` asks for
-    them. `select` states the last or the best test accuracy. UserError for an unknown name or selection.
+    them, without `fallback` they do not. `select` states the last or the best test accuracy. UserError for an
+    unknown name or selection.
     """
-    return build_from(name, Source(runs_root, profile, reference), select)
+    return build_from(name, Source(runs_root, profile, reference, fallback), select)
 
 
 def build_from(name: str, source: Source, select: str = "last") -> Table:

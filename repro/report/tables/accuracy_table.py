@@ -5,6 +5,7 @@ from __future__ import annotations
 from repro.report.measures.accuracy import accuracy, difference
 from repro.report.stored.context import CONTEXT, HALF_WIDTH, NOTE, baseline, context, finish, note, order
 from repro.report.stored.group import Group
+from repro.report.stored.pairing import pairing_note
 from repro.report.stored.published import anchors, beside, key
 from repro.report.stored.source import Source, experiment
 from repro.report.table import Column, Table, Value
@@ -50,10 +51,10 @@ def row(group: Group, groups: list[Group], select: str) -> dict[str, Value]:
         compared = difference(group, base, accuracy(select))
     return {
         **context(group),
-        "method": group.label,
+        "method": group.title,
         "test_accuracy_last": group.measured(accuracy("last")),
         "test_accuracy_best": group.measured(accuracy("best")),
         "difference": compared,
         "published": beside("accuracy", group),
-        "note": note(group),
+        "note": note(group, pairing_note(group, base)),
     }

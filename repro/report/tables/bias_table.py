@@ -60,7 +60,7 @@ def rows(group: Group) -> list[dict[str, Value]]:
     found = []
     for (layer, estimator), seeds in kinds.items():
         cells: dict[str, Value] = {
-            "model": group.model,
+            "model": ", ".join((group.model, *group.variant_words)),
             "profile": group.profile,
             "device": group.device,
             "pairs": seeds[0].get("pairs"),

@@ -37,7 +37,9 @@ def build(source: Source, select: str) -> Table:
 
     users = replace(source, fallback=False)
     own, project = Evidence(users, smoke=source.profile == "smoke"), Evidence(replace(source, reference=True))
-    order = [project] if source.reference else [own, project, Evidence(users)]  # smoke runs come last
+    order = [own, *([project] if source.fallback else []), Evidence(users)]  # smoke runs come last
+    if source.reference:
+        order = [project]
     table = Table("claims", COLUMNS)
     missing, stands_in = [], False
     for claim in CLAIMS:
@@ -47,7 +49,7 @@ def build(source: Source, select: str) -> Table:
         table.rows += _rows(claim, found, from_project)
         if not found or any(f.verdict == NOT_RUN for f in found):
             missing.append(claim.name)
-    table.caption = _caption(table, source.reference, stands_in)
+    table.caption = [*_caption(table, source.reference, stands_in), *_left_out(order)]
     table.problems = [*own.problems, *(project.problems if stands_in else ())]
     if missing:
         table.problems.append(f"not run yet: {', '.join(missing)}")
@@ -99,6 +101,12 @@ def _rows(claim: Claim, found: Sequence[Finding], from_project: bool) -> list[di
         }
         rows.append({**base, **cells})
     return rows
+
+
+def _left_out(order: Sequence[Evidence]) -> list[str]:
+    rows = dict.fromkeys(row for evidence in order for row in evidence.left_out)
+    words = "Not judged, because their commands changed the recipes' settings (--set, --sweep)"
+    return [f"{words}: {'; '.join(rows)}."] if rows else []
 
 
 def _caption(table: Table, asked_for: bool, stands_in: bool) -> list[str]:

@@ -8,6 +8,7 @@ from repro.report.measures.named_schedules import realised
 from repro.report.measures.time_saved import full_of, seconds_per_step, time_saved
 from repro.report.stored.context import CONTEXT, HALF_WIDTH, NOTE, PLACE, context, finish, note, order
 from repro.report.stored.group import Group, gradient_label
+from repro.report.stored.pairing import pairing_note
 from repro.report.stored.published import claimed
 from repro.report.stored.source import Source, experiment, in_group
 from repro.report.table import Column, Measured, Table, Value
@@ -63,6 +64,7 @@ def row(group: Group, groups: list[Group], select: str) -> dict[str, Value]:
             saved = time_saved(group, base)
         if base.model != group.model:
             words.append(f"against the full {base.model}")
+        words.append(pairing_note(group, base))
     fallen = {
         f["layer"]
         for run in group.complete
@@ -74,7 +76,7 @@ def row(group: Group, groups: list[Group], select: str) -> dict[str, Value]:
         )
     return {
         **context(group),
-        "gradient": gradient_label(group.settings),
+        "gradient": ", ".join((gradient_label(group.settings), *group.variant_words)),
         "approximated": Measured(
             stats.mean_interval(group.values(lambda run: realised(run.result or {})).values()),
             len(group.started),

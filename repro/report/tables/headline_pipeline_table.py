@@ -66,7 +66,7 @@ def _parts(found: Found) -> list[Group]:
 
 def _place(group: Group) -> tuple[object, ...]:
     """Rows of one method in one place meet here, whatever recipe they come from."""
-    return (*order(group)[:-1], group.label)
+    return (*order(group)[:-1], group.title)
 
 
 def _trained(group: Group, groups: list[Group]) -> dict[str, Value]:

@@ -54,7 +54,7 @@ def row(group: Group, block: int) -> dict[str, Value]:
     """The cells of one block."""
     return {
         **context(group),
-        "method": group.label,
+        "method": group.title,
         "block": block,
         "staleness": staleness(group, block),
         "peak_mib": group.measured(peak(block)),

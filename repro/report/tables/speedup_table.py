@@ -16,6 +16,7 @@ from repro.report.stored.context import (
     order,
 )
 from repro.report.stored.group import Group
+from repro.report.stored.pairing import pairing_note
 from repro.report.stored.published import anchors, beside, key
 from repro.report.stored.source import Source, experiment, in_group
 from repro.report.table import Column, Table, Value
@@ -43,7 +44,7 @@ def build(source: Source, select: str) -> Table:
     found = source.find(lambda run: experiment(run) == "train" and in_group(run, "dsp"))
     groups = sorted((part for group in found.groups for part in group.split()), key=order)
     table = Table("speedup", COLUMNS, [row(group, groups) for group in groups])
-    crowded = [f"{group.recipe} ({group.profile})" for group in groups if group.oversubscribed]
+    crowded = dict.fromkeys(f"{g.recipe} ({g.profile})" for g in groups if g.oversubscribed)
     if crowded:
         found.problems.append(f"oversubscribed, more blocks than devices or cores: {', '.join(crowded)}")
     table.caption = [
@@ -68,12 +69,13 @@ def row(group: Group, groups: list[Group]) -> dict[str, Value]:
     if group.oversubscribed:
         words.append("oversubscribed: no speed-up stated")
     elif base is None:
-        words.append("no BP run of the same K, device, machine and threads")
+        words.append("no BP run of the same K, device, machine, threads and settings")
     elif base is not group:
         speedup = over(base, group)
+    words.append(pairing_note(group, base))
     return {
         **context(group),
-        "method": group.label,
+        "method": group.title,
         "seconds_per_batch": group.measured("seconds_per_batch"),
         "busy_seconds": group.measured(slowest_block),
         "speedup": speedup,

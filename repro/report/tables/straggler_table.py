@@ -6,6 +6,7 @@ from repro.report import stats
 from repro.report.measures.slowdown import _field, delays, slack, slowdown, slowdown_percent
 from repro.report.stored.context import CONTEXT, HALF_WIDTH, NOTE, PLACE, context, finish, note, order
 from repro.report.stored.group import Group, shares_start
+from repro.report.stored.pairing import pairing_note, partner
 from repro.report.stored.published import anchors, key
 from repro.report.stored.source import Source, experiment
 from repro.report.table import Column, Measured, Table, Value
@@ -52,7 +53,7 @@ def build(source: Source, select: str) -> Table:
 
 def row(group: Group, groups: list[Group]) -> dict[str, Value]:
     """The cells of one method."""
-    base = next((g for g in groups if g.label == "FR (mailbox)" and comparable(group, g)), None)
+    base = partner(group, (g for g in groups if g.label == "FR (mailbox)" and comparable(group, g)))
     against = None
     if base is not None and base is not group:
         change = stats.difference(
@@ -63,14 +64,14 @@ def row(group: Group, groups: list[Group]) -> dict[str, Value]:
     return {
         **context(group),
         "delays": delays(group),
-        "method": group.label,
+        "method": group.title,
         "slack": slack(group),
         "clean_seconds": group.measured(lambda run: _field(run, "clean_seconds")),
         "delayed_seconds": group.measured(lambda run: _field(run, "delayed_seconds")),
         "slowdown_percent": slowdown_percent(group),
         "against_fr": against,
         "published": "not published here",
-        "note": note(group, crowded),
+        "note": note(group, crowded, pairing_note(group, base)),
     }
 
 
