@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, TextIO
 
-from repro.planning.machine import cores, machine_name
+from repro.cores import cores
+from repro.planning.machine import machine_name
 from repro.planning.partition import graph_bytes
 from repro.planning.run_plan import Plan
 from repro.progress import Progress
