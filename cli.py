@@ -210,6 +210,9 @@ def doctor(as_json: JsonOption = False) -> None:
 
 def main() -> Any:
     """Entry point of the console script: errors become one sentence and an exit code."""
+    os.environ.setdefault(
+        "TORCH_CPP_LOG_LEVEL", "ERROR"
+    )  # its warnings carry C++ stacks; read when torch loads
     try:
         code = app(standalone_mode=False)
         sys.stdout.flush()

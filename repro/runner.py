@@ -150,6 +150,8 @@ def run_one(plan: Plan, seed: int, folder: RunFolder, progress: Progress, *, fre
     except BlockFailed as error:
         if error.trace:
             progress.say(error.trace.rstrip())
+        if error.log is not None:
+            progress.say(f"what the libraries below said is in {error.log}")
         return _ended(session, "failed", str(error), error.exit_code)
     except ReproError as error:
         return _ended(session, "failed", str(error), error.exit_code)

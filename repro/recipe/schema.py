@@ -127,6 +127,9 @@ class RuntimeSpec(Spec):
 
     threads: PositiveInt | None = None  # per block; None = max(1, cores // blocks)
     port: Annotated[int, Field(ge=0, le=65535, strict=True)] = 0  # rendezvous; 0 = any free port
+    rendezvous_seconds: Annotated[float, Field(gt=0)] = 60.0  # for all blocks to meet
+    message_seconds: Annotated[float, Field(gt=0)] = 1800.0  # a longer wait for a neighbour ends the run
+    stall_seconds: Annotated[float, Field(gt=0)] = 120.0  # without any sign: say who waits for whom
     checkpoint_every: Annotated[int, Field(ge=0, strict=True)] = 1  # epochs; 0 = never
     two_streams: bool = False  # CUDA: the recompute and the next forward may overlap
 
