@@ -127,6 +127,7 @@ def timings(summaries: list[dict[str, Any]], plan: Plan, samples: int) -> dict[s
         "train_seconds": seconds,
         "seconds_per_batch": last["seconds_per_batch"],
         "images_per_second": samples / seconds if seconds > 0 else None,
+        "checkpoint_seconds": [s["checkpoint_seconds"] for s in summaries],
         "busy_seconds": [s["busy_seconds"] for s in summaries],
         "busy_seconds_total": [s["busy_seconds_total"] for s in summaries],
         "peak_memory_bytes": [s["peak_memory_bytes"] for s in summaries],

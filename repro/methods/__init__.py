@@ -34,7 +34,7 @@ BUILT_IN: dict[str, type[Method]] = {
 }
 ENTRY_POINTS = "repro.methods"
 
-__all__ = ["BUILT_IN", "Method", "find_method", "parse_method"]
+__all__ = ["BUILT_IN", "Method", "find_method", "parse_method", "stored_method"]
 
 
 def find_method(name: str) -> type[Method]:
@@ -61,6 +61,19 @@ def parse_method(value: Any) -> Method:
     if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
         raise ValueError(f"method needs a name, one of: {', '.join(BUILT_IN)}")
     return find_method(value["name"]).model_validate(dict(value))
+
+
+def stored_method(value: Any) -> Method:
+    """The same for what lies in a results folder: data, so a "file.py:Class" in it is not run but a ValueError."""
+    name = value.get("name") if isinstance(value, Mapping) else value
+    if names_a_file(name):
+        raise ValueError(f"method '{name}' is a Python file, which a results folder cannot have run")
+    return parse_method(value)
+
+
+def names_a_file(name: Any) -> bool:
+    """Whether a method's name stands for a Python file of the user's."""
+    return isinstance(name, str) and name not in BUILT_IN and ":" in name
 
 
 def _from_file(name: str) -> type[Method]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -17,8 +18,10 @@ from pydantic import (
 )
 
 from repro.methods import Method, parse_method
+from repro.paths import plain_name
 
 PositiveInt = Annotated[int, Field(ge=1, strict=True)]
+PlainName = Annotated[str, AfterValidator(plain_name)]
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 NonNegative = Annotated[float, Field(ge=0.0)]
 
@@ -137,7 +140,7 @@ class RuntimeSpec(Spec):
 class Recipe(Spec):
     """One experiment, complete: every value that takes part in a run."""
 
-    name: str
+    name: PlainName
     group: Literal["dsp", "gradient-approximation"]
     reproduces: str
     experiment: Literal["train", "straggler", "gradient-gap", "bias"] = "train"

@@ -118,6 +118,8 @@ def _today(name: str, profile: str) -> dict[str, Any] | None:
     from repro.errors import UserError
     from repro.recipe import load
 
+    if name.endswith((".yaml", ".yml")):  # the name of a results folder must not become a path to a file
+        return None
     try:
         found: dict[str, Any] = load(name, profile).model_dump(mode="json")
     except UserError:
@@ -128,9 +130,11 @@ def _today(name: str, profile: str) -> dict[str, Any] | None:
 def _fingerprint(settings: Mapping[str, Any]) -> str | None:
     """A hash over the settings that can change a number; None where today's schema does not know them."""
     from repro.errors import UserError
+    from repro.methods import stored_method
     from repro.recipe import run_hash, validate
 
     try:
+        stored_method(settings.get("method"))  # before `validate`, which would run a user's file
         return run_hash(validate(settings), device="", data_identity="", cut=())
     except (UserError, ValueError, TypeError):
         return None
