@@ -146,7 +146,8 @@ def run_one(plan: Plan, seed: int, folder: RunFolder, progress: Progress, *, fre
         folder.write_result({**session.identity(), "status": COMPLETE, **fields})
         shutil.rmtree(folder.checkpoints, ignore_errors=True)
     except Diverged as error:
-        return _ended(session, "diverged", str(error), 1)
+        place = {"step": error.batch, "block": error.block, "tensor": error.tensor, "value": error.value}
+        return _ended(session, "diverged", str(error), 1, diverged=place)
     except BlockFailed as error:
         if error.trace:
             progress.say(error.trace.rstrip())
@@ -167,11 +168,11 @@ def run_one(plan: Plan, seed: int, folder: RunFolder, progress: Progress, *, fre
     return Outcome(name, seed, COMPLETE)
 
 
-def _ended(session: Session, status: str, message: str, code: int) -> Outcome:
+def _ended(session: Session, status: str, message: str, code: int, **more: Any) -> Outcome:
     session.close()
     session.progress.title = f"{session.plan.recipe.name} seed {session.seed}"
     with suppress(OSError):  # a full disk must not hide the first error
-        session.folder.write_result({**session.identity(), "status": status, "error": message})
+        session.folder.write_result({**session.identity(), "status": status, "error": message, **more})
     session.progress.end(f"{status}: {message}")
     return Outcome(session.plan.recipe.name, session.seed, status, message, code)
 

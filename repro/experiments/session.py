@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import isfinite
 from statistics import median
 from typing import Any, TextIO
 
 from repro.cores import cores
+from repro.engine.processes.launch import Diverged
 from repro.planning.machine import machine_name
 from repro.planning.partition import graph_bytes
 from repro.planning.run_plan import Plan
@@ -42,10 +44,12 @@ class Session:
             self._file = None
 
     def step(self, batch: int, loss: float, samples: int) -> None:
-        """Record the loss of a batch."""
+        """Record the loss of a batch; Diverged where it is not finite."""
         self.steps = batch + 1
         self.write({"kind": "step", "step": batch, "loss": loss})
         self.progress.step(batch, loss, samples)
+        if not isfinite(loss):
+            raise Diverged(batch, loss, self.plan.blocks - 1)
 
     def epoch(self, epoch: int, numbers: dict[str, float]) -> None:
         """Record an evaluation."""

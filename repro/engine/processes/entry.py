@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from repro.engine.block.finite import NotFinite
 from repro.engine.processes.block_log import without_native_frames, write_to
 from repro.engine.processes.reporter import Reporter
 from repro.engine.processes.worker import Worker
@@ -59,6 +60,9 @@ def run_block(job: dict[str, Any], connection: Connection, status: Any) -> None:
     except PeerLost as error:
         code = 1
         reporter.failed(_trace(), without_native_frames(str(error)), True, 1)
+    except NotFinite as error:
+        code = error.exit_code
+        reporter.diverged(error.batch, error.tensor, error.value)
     except ReproError as error:
         code = error.exit_code
         if error.__cause__ is not None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from datetime import timedelta
+from math import isfinite
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -41,11 +42,11 @@ class BlockFailed(RunFailed):
 
 
 class Diverged(RunFailed):
-    """The loss of a batch was not finite."""
+    """A loss, a weight's gradient or a statistic was not finite: which, of which block, at which batch."""
 
-    def __init__(self, batch: int, loss: float) -> None:
-        super().__init__(f"diverged: the loss of batch {batch} is {loss}")
-        self.batch, self.loss = batch, loss
+    def __init__(self, batch: int, value: float, block: int, tensor: str = "the loss") -> None:
+        super().__init__(f"{tensor} is {value} at batch {batch} in block {block}")
+        self.batch, self.value, self.block, self.tensor = batch, value, block, tensor
 
 
 @dataclass
@@ -163,10 +164,17 @@ class Launch:
         if kind == "step":
             batch, loss, samples = rest
             listener.step(batch, loss, samples)
-            if not abs(loss) < float("inf"):
-                raise Diverged(batch, loss)
+            if not isfinite(loss):
+                raise Diverged(batch, loss, child.index)
         elif kind == "epoch":
-            listener.epoch(*rest)
+            epoch, numbers = rest
+            listener.epoch(epoch, numbers)
+            if not isfinite(numbers["test_loss"]):
+                batch = next(n for n, e in self.plan.evaluations.items() if e == epoch) - 1
+                raise Diverged(batch, numbers["test_loss"], child.index, "the test loss")
+        elif kind == "diverged":
+            batch, tensor, value = rest
+            raise Diverged(batch, value, child.index, tensor)
         elif kind == "saved":
             epoch, updates, file, digest = rest
             files = saved.setdefault(epoch, {})
