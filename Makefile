@@ -36,14 +36,27 @@ $(READY): pyproject.toml
 	$(BIN)/repro --help > /dev/null
 	@touch $@
 
+# Two workers, each file in one of them (its fixtures are made once); what needs quiet cores runs alone afterwards.
+PYTEST := $(BIN)/python -m pytest
 test: $(READY) ## run the tests
-	$(BIN)/python -m pytest
+	$(PYTEST) -n 2 --dist loadfile -m "not faults and not alone"
+	$(PYTEST) -m "alone and not faults"
+
+test-faults: $(READY) ## the slow tests of faults: every method killed and resumed for K = 1..4
+	$(PYTEST) -n 2 -m faults
+
+soak: $(READY) ## 200 tiny runs with random faults, each compared with an untouched one (resumable; a few minutes)
+	$(BIN)/python -m tests.soak
 
 check: $(READY) ## what CI runs: format, lint, types, tests
 	$(BIN)/ruff format --check repro tests cli.py
 	$(BIN)/ruff check repro tests cli.py
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+	$(MAKE) test
+
+tools: ## install a browser and TeX, which some tests need (Debian, Ubuntu; as root)
+	apt-get update -qq
+	apt-get install -y -qq --no-install-recommends chromium texlive-latex-recommended
 
 figures: $(READY) ## draw all figures that the stored runs allow into results/figures
 	$(BIN)/repro figures
@@ -78,5 +91,5 @@ results/reference/bench/%.json:
 	$(BIN)/repro bench $* $(if $(filter engine,$*),--set steps=16)
 	@mkdir -p $(@D) && cp results/bench/$*.json $@
 
-.PHONY: help run setup test check figures bench results
+.PHONY: help run setup test check figures bench results test-faults soak tools
 .DEFAULT_GOAL := help

@@ -279,6 +279,8 @@ def doctor(as_json: JsonOption = False) -> None:
 def main() -> Any:
     """Entry point of the console script: errors become one sentence and an exit code."""
     completion.join_words_of_bash(os.environ)
+    # its warnings carry C++ stacks; read when torch loads
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     try:
         code = app(prog_name="repro", standalone_mode=False)
         sys.stdout.flush()

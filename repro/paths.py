@@ -45,6 +45,19 @@ def data_root() -> Path:
     return Path(os.environ.get("REPRO_DATA", "data"))
 
 
+def plain_name(name: str) -> str:
+    """Return `name` if it can be that of one folder or file below another; ValueError says what it must not hold."""
+    if not name or name[0] in ".-" or name != name.strip() or len(name.encode()) > 200:
+        raise ValueError(
+            f"the name {name!r} must not be empty, begin with '.' or '-', or be longer than 200 bytes"
+        )
+    if wrong := sorted({c for c in name if c in '/\\:*?"<>|[]' or not c.isprintable()}):
+        raise ValueError(
+            f"the name {name!r} names a folder of results, so it must not hold {' '.join(map(repr, wrong))}"
+        )
+    return name
+
+
 def seed_folder(out: Path, recipe: str, run_hash: str, seed: int) -> Path:
     """`<out>/<recipe>/<hash>/seed-<s>`: one run."""
     return out / recipe / run_hash / f"seed-{seed}"

@@ -165,10 +165,13 @@ def run_one(plan: Plan, seed: int, folder: RunFolder, progress: Progress, *, fre
         folder.write_result({**session.identity(), "status": COMPLETE, **fields})
         shutil.rmtree(folder.checkpoints, ignore_errors=True)
     except Diverged as error:
-        return _ended(session, "diverged", str(error), 1)
+        place = {"step": error.batch, "block": error.block, "tensor": error.tensor, "value": error.value}
+        return _ended(session, "diverged", str(error), 1, diverged=place)
     except BlockFailed as error:
         if error.trace:
             progress.say(error.trace.rstrip())
+        if error.log is not None:
+            progress.say(f"what the libraries below said is in {error.log}")
         return _ended(session, "failed", str(error), error.exit_code)
     except ReproError as error:
         return _ended(session, "failed", str(error), error.exit_code)
@@ -184,11 +187,11 @@ def run_one(plan: Plan, seed: int, folder: RunFolder, progress: Progress, *, fre
     return Outcome(name, seed, COMPLETE)
 
 
-def _ended(session: Session, status: str, message: str, code: int) -> Outcome:
+def _ended(session: Session, status: str, message: str, code: int, **more: Any) -> Outcome:
     session.close()
     session.progress.title = f"{session.plan.title} seed {session.seed}"
     with suppress(OSError):  # a full disk must not hide the first error
-        session.folder.write_result({**session.identity(), "status": status, "error": message})
+        session.folder.write_result({**session.identity(), "status": status, "error": message, **more})
     session.progress.end(f"{status}: {message}")
     return Outcome(session.plan.title, session.seed, status, message, code)
 

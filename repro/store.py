@@ -71,6 +71,14 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
+def _ends_whole(path: Path) -> bool:
+    """Whether the last line of a file has its newline (or there is none)."""
+    try:
+        return path.read_bytes()[-1:] in (b"", b"\n")
+    except OSError:
+        return True
+
+
 @dataclass
 class RunFolder:
     """One seed of one recipe under one hash: `<out>/<recipe>/<hash>/seed-<s>/`."""
@@ -114,7 +122,8 @@ class RunFolder:
             warnings.simplefilter("ignore")
             rows = read_metrics(self.metrics)
         steps = sum(row.get("kind") == "step" for row in rows)
-        return bool(steps == result.get("num_steps"))
+        # A cut last line may be an epoch's: the steps alone would not tell.
+        return bool(steps == result.get("num_steps")) and _ends_whole(self.metrics)
 
     def write_recipe(self, recipe: Mapping[str, Any]) -> None:
         """Store the resolved recipe."""

@@ -87,7 +87,7 @@ def compare(recipe: Recipe, seed: int, device: str, folder: Path) -> Comparison:
         torch.set_num_threads(before)
     engine: dict[str, Tensor] = {}
     for k in range(plan.blocks):
-        engine.update(torch.load(folder / f"block-{k}.pt"))
+        engine.update(torch.load(folder / f"block-{k}.pt", weights_only=True))
     comparison = Comparison(plan)
     comparison.losses = [(engine_losses.get(i, float("nan")), loss) for i, loss in enumerate(oracle.losses)]
     comparison.test_losses = [

@@ -8,7 +8,7 @@ from tests.conftest import ROOT
 # From the bottom up; a room may import from its own level only itself. A folder inside a room may be a room
 # of its own.
 LEVELS = (
-    ("errors", "paths", "seeding"),
+    ("errors", "paths", "seeding", "cores"),
     ("schedule",),
     ("methods",),
     ("recipe",),
@@ -25,7 +25,7 @@ LEVELS = (
     ("commands",),
 )
 LEVEL = {room: i for i, rooms in enumerate(LEVELS) for room in rooms}
-WITHOUT_TORCH = ("errors", "paths", "seeding", "schedule", "methods", "recipe", "store", "report")
+WITHOUT_TORCH = ("errors", "paths", "seeding", "cores", "schedule", "methods", "recipe", "store", "report")
 
 
 def imports(file: Path) -> set[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import time
 import warnings
 from collections.abc import Iterable
@@ -13,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
+
+from repro.cores import cores
 
 _logger = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ def check(root: Path, files: Iterable[str], cache: Path) -> Records:
     if todo:
         _logger.info("checking %d images under %s (once)", len(todo), root)
         said = time.monotonic()
-        with ThreadPoolExecutor(os.cpu_count()) as pool:  # Pillow decodes outside the interpreter's lock
+        with ThreadPoolExecutor(cores()) as pool:  # Pillow decodes outside the interpreter's lock
             for done, (file, wrong) in enumerate(
                 zip(todo, pool.map(lambda f: fault(root / f), todo), strict=True)
             ):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import isfinite
 from statistics import median
 from typing import Any, TextIO
 
-from repro.planning.machine import cores, machine_name
+from repro.cores import cores
+from repro.engine.processes.launch import Diverged
+from repro.planning.machine import machine_name
 from repro.planning.partition import graph_bytes
 from repro.planning.run_plan import Plan
 from repro.progress import Progress
@@ -41,10 +44,12 @@ class Session:
             self._file = None
 
     def step(self, batch: int, loss: float, samples: int) -> None:
-        """Record the loss of a batch."""
+        """Record the loss of a batch; Diverged where it is not finite."""
         self.steps = batch + 1
         self.write({"kind": "step", "step": batch, "loss": loss})
         self.progress.step(batch, loss, samples)
+        if not isfinite(loss):
+            raise Diverged(batch, loss, self.plan.blocks - 1)
 
     def epoch(self, epoch: int, numbers: dict[str, float]) -> None:
         """Record an evaluation."""
@@ -126,6 +131,7 @@ def timings(summaries: list[dict[str, Any]], plan: Plan, samples: int) -> dict[s
         "train_seconds": seconds,
         "seconds_per_batch": last["seconds_per_batch"],
         "images_per_second": samples / seconds if seconds > 0 else None,
+        "checkpoint_seconds": [s["checkpoint_seconds"] for s in summaries],
         "busy_seconds": [s["busy_seconds"] for s in summaries],
         "busy_seconds_total": [s["busy_seconds_total"] for s in summaries],
         "peak_memory_bytes": [s["peak_memory_bytes"] for s in summaries],

@@ -27,11 +27,13 @@ def run(session: Session) -> dict[str, Any]:
     session.progress.start(plan, session.seed, 0)
     session.progress.say(f"seed {session.seed}: first without delays")
     calm = replace(plan, recipe=plan.recipe.model_copy(update={"straggler": StragglerSpec()}))
-    clean = Launch(calm, session.seed).run(Listener(step=lambda batch, loss, samples: losses.append(loss)))
+    clean = Launch(calm, session.seed, folder=folder.path).run(
+        Listener(step=lambda batch, loss, samples: losses.append(loss), stalled=session.progress.say)
+    )
     session.progress.say(f"seed {session.seed}: now with delays")
     typical = tuple(float(s["busy_seconds"]) for s in clean)
-    delayed = Launch(plan, session.seed, typical_seconds=typical).run(
-        Listener(step=_same(losses, session), epoch=session.epoch)
+    delayed = Launch(plan, session.seed, typical_seconds=typical, folder=folder.path).run(
+        Listener(step=_same(losses, session), epoch=session.epoch, stalled=session.progress.say)
     )
     samples = samples_from(session, 0)
     before, after = timings(clean, calm, samples), timings(delayed, plan, samples)

@@ -19,6 +19,7 @@ def run(session: Session) -> dict[str, Any]:
         plan,
         session.seed,
         checkpoints=folder.checkpoints,
+        folder=folder.path,
         checkpoint_extra=lambda: {
             "train_seconds": session.epochs[-1]["train_seconds"] if session.epochs else 0.0,
             "restarted": session.restarted,

@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from repro.cores import cores
 from repro.gradient import library
 from repro.gradient.estimators import Estimator
 from repro.gradient.geometry import ConvShape
@@ -167,4 +168,4 @@ def device_name(device: torch.device) -> str:
                 break
     except OSError:
         pass
-    return f"{name} {os.cpu_count()} cores"
+    return f"{name} {cores()} cores"

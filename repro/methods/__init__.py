@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -34,7 +36,7 @@ BUILT_IN: dict[str, type[Method]] = {
 }
 ENTRY_POINTS = "repro.methods"
 
-__all__ = ["BUILT_IN", "Method", "find_method", "parse_method"]
+__all__ = ["BUILT_IN", "Method", "files_refused", "find_method", "parse_method", "stored_method"]
 
 
 def find_method(name: str) -> type[Method]:
@@ -63,7 +65,35 @@ def parse_method(value: Any) -> Method:
     return find_method(value["name"]).model_validate(dict(value))
 
 
+def stored_method(value: Any) -> Method:
+    """The same for what lies in a results folder: data, so a "file.py:Class" in it is not run but a ValueError."""
+    name = value.get("name") if isinstance(value, Mapping) else value
+    if names_a_file(name):
+        raise ValueError(f"method '{name}' is a Python file, which a results folder cannot have run")
+    return parse_method(value)
+
+
+@contextmanager
+def files_refused() -> Iterator[None]:
+    """While it is open no Python file of a user's is run: for recipes that a results folder names."""
+    token = _refused.set(True)
+    try:
+        yield
+    finally:
+        _refused.reset(token)
+
+
+_refused: ContextVar[bool] = ContextVar("files_refused", default=False)
+
+
+def names_a_file(name: Any) -> bool:
+    """Whether a method's name stands for a Python file of the user's."""
+    return isinstance(name, str) and name not in BUILT_IN and ":" in name
+
+
 def _from_file(name: str) -> type[Method]:
+    if _refused.get():
+        raise ValueError(f"method '{name}' is a Python file, which a results folder cannot have run")
     path, _, attribute = name.rpartition(":")
     file = Path(path).expanduser()
     if not file.is_file():

@@ -14,10 +14,7 @@ from typing import Any
 
 import torch
 
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+from repro.cores import affinity, cores, quota
 
 
 @functools.lru_cache(maxsize=8)
@@ -48,6 +45,8 @@ def environment(command: list[str] | None = None) -> dict[str, Any]:
         },
         "processor": machine_name(torch.device("cpu")),
         "cores": cores(),
+        "affinity_cores": affinity(),
+        "cpu_quota": quota(),
         "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "omp_num_threads": os.environ.get("OMP_NUM_THREADS"),

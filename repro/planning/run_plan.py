@@ -9,9 +9,10 @@ from pathlib import Path
 import torch
 
 from repro import data, models, paths
+from repro.cores import cores
 from repro.errors import MissingError, UserError
 from repro.planning.layer_costs import measured_costs
-from repro.planning.machine import cores, machine_name
+from repro.planning.machine import machine_name
 from repro.planning.network_checks import check_one_value, check_tied
 from repro.planning.partition import LayerCost, best_cut, spans
 from repro.recipe import Given, Recipe, run_hash

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -17,8 +18,10 @@ from pydantic import (
 )
 
 from repro.methods import Method, parse_method
+from repro.paths import plain_name
 
 PositiveInt = Annotated[int, Field(ge=1, strict=True)]
+PlainName = Annotated[str, AfterValidator(plain_name)]
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 NonNegative = Annotated[float, Field(ge=0.0)]
 
@@ -127,6 +130,9 @@ class RuntimeSpec(Spec):
 
     threads: PositiveInt | None = None  # per block; None = max(1, cores // blocks)
     port: Annotated[int, Field(ge=0, le=65535, strict=True)] = 0  # rendezvous; 0 = any free port
+    rendezvous_seconds: Annotated[float, Field(gt=0)] = 60.0  # for all blocks to meet
+    message_seconds: Annotated[float, Field(gt=0)] = 1800.0  # a longer wait for a neighbour ends the run
+    stall_seconds: Annotated[float, Field(gt=0)] = 120.0  # without any sign: say who waits for whom
     checkpoint_every: Annotated[int, Field(ge=0, strict=True)] = 1  # epochs; 0 = never
     two_streams: bool = False  # CUDA: the recompute and the next forward may overlap
 
@@ -134,7 +140,7 @@ class RuntimeSpec(Spec):
 class Recipe(Spec):
     """One experiment, complete: every value that takes part in a run."""
 
-    name: str
+    name: PlainName
     group: Literal["dsp", "gradient-approximation"]
     reproduces: str
     experiment: Literal["train", "straggler", "gradient-gap", "bias"] = "train"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.timeout(600)  # the first test makes all the runs
 Repro = Callable[..., "subprocess.CompletedProcess[str]"]
 
 METHODS = ("bp", "gpipe", "fr", "ddg", "fdg", "dni", "cdni", "dsp")

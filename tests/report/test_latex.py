@@ -27,7 +27,7 @@ def compiler() -> list[str] | None:
     return [path] if (path := shutil.which("tectonic")) else None
 
 
-@pytest.mark.skipif(compiler() is None, reason="neither pdflatex nor tectonic on PATH")
+@pytest.mark.skipif(compiler() is None, reason="neither pdflatex nor tectonic on PATH: make tools")
 def test_every_table_compiles_and_fits(tmp_path: Path, reference: Path) -> None:
     write_reference(reference)
     names = list(tables.names())

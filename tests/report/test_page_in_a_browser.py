@@ -12,7 +12,8 @@ from tests.report.reference_set import write_reference
 
 WIDTHS = (1280, 390)
 needs_browser = pytest.mark.skipif(
-    browser.find() is None, reason=f"no browser on PATH ({', '.join((*browser.CHROMES, 'firefox'))})"
+    browser.find() is None,
+    reason=f"no browser on PATH ({', '.join((*browser.CHROMES, 'firefox'))}): make tools",
 )
 
 

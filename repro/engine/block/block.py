@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from repro.engine.block.finite import FiniteCheck
 from repro.engine.block.optimizer import BlockOptimizer
 from repro.gradient import Approximation
 from repro.models import run_layer
@@ -73,6 +74,7 @@ class Block:
         self._norms = batch_norms(self._modules)
         self._deferred = DeferredStatistics(self._norms) if deferred and self._norms else None
         self._tracking = True
+        self._finite = FiniteCheck(self.layers)
 
     # -- actions ------------------------------------------------------------------------------------------
 
@@ -111,9 +113,10 @@ class Block:
         return entry.x.grad
 
     def update(self) -> None:
-        """Optimiser step with the gradients of the batch; counts the update."""
+        """Optimiser step with the gradients of the batch, all checked to be finite; counts the update."""
         if self._deferred is not None:
             self._deferred.commit()
+        self._finite.check(self.updates)
         if self.stash and self.in_flight:
             before = self.optimizer.weights
             for entry in self.in_flight.values():

@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 
+from repro.engine.block.finite import NotFinite
+from repro.engine.processes.block_log import without_native_frames, write_to
 from repro.engine.processes.reporter import Reporter
 from repro.engine.processes.worker import Worker
 from repro.engine.transport.channel import PeerLost
@@ -30,13 +32,19 @@ def run_block(job: dict[str, Any], connection: Connection, status: Any) -> None:
     index = job["index"]
     reporter = Reporter(connection, status, index)
     _die_with_parent(connection)
+    write_to(job["log"])
     code = 0
     try:
         plan = Plan(recipe=validate(job["recipe"]), **job["plan"])
         prepare(plan, index)
         method = plan.recipe.method
         network = Network(
-            index, plan.blocks, plan.devices, job["port"], getattr(method, "locking", "") == "barrier"
+            index,
+            plan.blocks,
+            plan.devices,
+            job["port"],
+            getattr(method, "locking", "") == "barrier",
+            plan.recipe.runtime,
         )
         worker = Worker(plan, index, job["seed"], network, reporter, job["typical_seconds"])
         summary = worker.run(job["checkpoints"], job["resume"])
@@ -51,13 +59,19 @@ def run_block(job: dict[str, Any], connection: Connection, status: Any) -> None:
         reporter.done(summary)
     except PeerLost as error:
         code = 1
-        reporter.failed(traceback.format_exc(), str(error), True, 1)
+        reporter.failed(_trace(), without_native_frames(str(error)), True, 1)
+    except NotFinite as error:
+        code = error.exit_code
+        reporter.diverged(error.batch, error.tensor, error.value)
     except ReproError as error:
         code = error.exit_code
+        if error.__cause__ is not None:
+            traceback.print_exc()  # into the log: a library's own words
         reporter.failed("", str(error), False, code)
     except BaseException as error:
         code = 1
-        reporter.failed(traceback.format_exc(), f"{type(error).__name__}: {error}", False, 1)
+        words = without_native_frames(str(error))
+        reporter.failed(_trace(), f"{type(error).__name__}: {words}", False, 1)
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -76,6 +90,15 @@ def prepare(plan: Plan, index: int) -> None:
             torch.backends.cudnn.allow_tf32 = False
         else:
             torch.backends.cudnn.benchmark = True
+
+
+def _trace() -> str:
+    """The traceback for the terminal; where torch has added its native stack, the whole of it goes to the log."""
+    whole = traceback.format_exc().strip()
+    plain = without_native_frames(whole)
+    if plain != whole:
+        print(whole, file=sys.stderr)
+    return plain
 
 
 def _die_with_parent(connection: Connection) -> None:

@@ -7,11 +7,12 @@ parent.
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, fields
+from datetime import timedelta
+from math import isfinite
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -20,14 +21,15 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from repro.engine.processes import checkpoint
 from repro.engine.processes import fork_server as server
+from repro.engine.processes.block_log import close_log, open_log
 from repro.engine.processes.entry import run_block
 from repro.engine.processes.reporter import describe
-from repro.errors import RunFailed, UserError
+from repro.engine.transport.loopback import ADDRESS, listen
+from repro.errors import RunFailed
 from repro.planning.run_plan import Plan
 
 GRACE_SECONDS = 2.0  # between asking processes to end and killing them
 GATHER_SECONDS = 1.0  # after a failure, for the block that caused it to report
-STALL_SECONDS = 900.0  # without any message: say who waits for what
 
 
 class BlockFailed(RunFailed):
@@ -36,14 +38,15 @@ class BlockFailed(RunFailed):
     def __init__(self, block: int, message: str, trace: str, exit_code: int = 1) -> None:
         super().__init__(f"block {block} (rank {block}) failed: {message}")
         self.block, self.trace, self.exit_code = block, trace, exit_code
+        self.log: Path | None = None
 
 
 class Diverged(RunFailed):
-    """The loss of a batch was not finite."""
+    """A loss, a weight's gradient or a statistic was not finite: which, of which block, at which batch."""
 
-    def __init__(self, batch: int, loss: float) -> None:
-        super().__init__(f"diverged: the loss of batch {batch} is {loss}")
-        self.batch, self.loss = batch, loss
+    def __init__(self, batch: int, value: float, block: int, tensor: str = "the loss") -> None:
+        super().__init__(f"{tensor} is {value} at batch {batch} in block {block}")
+        self.batch, self.value, self.block, self.tensor = batch, value, block, tensor
 
 
 @dataclass
@@ -68,7 +71,10 @@ class _Child:
 
 @dataclass
 class Launch:
-    """One engine run. `resume`: a checkpoint folder; `final_weights`: where blocks leave their weights."""
+    """One engine run. `resume`: a checkpoint folder; `final_weights`: where blocks leave their weights.
+
+    `folder`: the run's own, for the log of its blocks.
+    """
 
     plan: Plan
     seed: int
@@ -77,6 +83,7 @@ class Launch:
     final_weights: Path | None = None
     typical_seconds: tuple[float, ...] | None = None
     checkpoint_extra: Callable[[], dict[str, Any]] = dict
+    folder: Path | None = None
 
     def run(self, listener: Listener | None = None) -> list[dict[str, Any]]:
         """Run to the end; returns the blocks' summaries.
@@ -85,10 +92,12 @@ class Launch:
         """
         listener = listener or Listener()
         plan = self.plan
-        store = rendezvous(plan.recipe.runtime.port) if plan.blocks > 1 else None
+        runtime = plan.recipe.runtime
+        store = rendezvous(runtime.port, runtime.rendezvous_seconds) if plan.blocks > 1 else None
         context = server.context(plan.devices[0])
         status = context.RawArray("q", 3 * plan.blocks)
         children: list[_Child] = []
+        log, failure = open_log(self.folder), None
         try:
             for k in range(plan.blocks):
                 ours, theirs = context.Pipe()
@@ -101,6 +110,7 @@ class Launch:
                     "checkpoints": self.checkpoints,
                     "resume": self.resume,
                     "final_weights": self.final_weights,
+                    "log": log,
                     "typical_seconds": self.typical_seconds[k] if self.typical_seconds else None,
                 }
                 process = context.Process(
@@ -110,8 +120,14 @@ class Launch:
                 theirs.close()
                 children.append(_Child(k, process, ours))
             self._watch(children, listener, status)
+        except BlockFailed as error:
+            failure = error
+            raise
         finally:
             _end_all(children)
+            kept = close_log(log, keep=failure is not None or self.folder is not None)
+            if failure is not None:
+                failure.log = kept
         return [c.summary for c in children if c.summary is not None]
 
     def _watch(self, children: list[_Child], listener: Listener, status: Any) -> None:
@@ -120,7 +136,7 @@ class Launch:
         heard = time.monotonic()
         while not all(c.summary is not None and c.closed for c in children):
             sources: list[Any] = [c.connection for c in children if not c.closed]
-            timeout = 0.1 if failed_at is not None else 5.0
+            timeout = 0.1 if failed_at is not None else min(5.0, self.plan.recipe.runtime.stall_seconds)
             ready = wait(sources, timeout=timeout)
             for child in children:
                 if child.connection in ready:
@@ -133,9 +149,10 @@ class Launch:
                 causes = [c for c in lost if c.failure is None or not c.failure[2]]
                 if causes or time.monotonic() - failed_at > GATHER_SECONDS:
                     raise _blame(causes or lost)
-            if time.monotonic() - heard > STALL_SECONDS:
+            patience = self.plan.recipe.runtime.stall_seconds
+            if time.monotonic() - heard > patience:
                 heard = time.monotonic()
-                listener.stalled(describe(status, len(children)))
+                listener.stalled(f"nothing for {patience:g} s: {describe(status, len(children))}")
 
     def _hear(self, child: _Child, listener: Listener, saved: dict[int, dict[int, tuple[str, str]]]) -> None:
         try:
@@ -147,10 +164,17 @@ class Launch:
         if kind == "step":
             batch, loss, samples = rest
             listener.step(batch, loss, samples)
-            if not abs(loss) < float("inf"):
-                raise Diverged(batch, loss)
+            if not isfinite(loss):
+                raise Diverged(batch, loss, child.index)
         elif kind == "epoch":
-            listener.epoch(*rest)
+            epoch, numbers = rest
+            listener.epoch(epoch, numbers)
+            if not isfinite(numbers["test_loss"]):
+                batch = next(n for n, e in self.plan.evaluations.items() if e == epoch) - 1
+                raise Diverged(batch, numbers["test_loss"], child.index, "the test loss")
+        elif kind == "diverged":
+            batch, tensor, value = rest
+            raise Diverged(batch, value, child.index, tensor)
         elif kind == "saved":
             epoch, updates, file, digest = rest
             files = saved.setdefault(epoch, {})
@@ -168,23 +192,24 @@ _PLAN_FIELDS = tuple(f.name for f in fields(Plan) if f.name != "recipe")  # a re
 
 
 def check_port(port: int) -> None:
-    """Raise UserError if `port` is in use; 0 stands for any free one."""
-    if port == 0:
-        return
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError as error:
-            raise UserError(
-                f"runtime.port = {port} cannot be used ({error.strerror}): give a free port in 1..65535, or 0 for any"
-            ) from None
+    """Raise UserError if `port` is in use (0 stands for any free one), MissingError without a loopback address."""
+    listen(port).close()
 
 
-def rendezvous(port: int) -> TCPStore:
-    """Open the store where the blocks meet; port 0 takes any free one. UserError if the port is in use."""
-    check_port(port)
-    return TCPStore("127.0.0.1", port, is_master=True, wait_for_workers=False)
+def rendezvous(port: int, patience: float = 60.0) -> TCPStore:
+    """Open the store where the blocks meet, on the loopback address alone; port 0 takes any free one.
+
+    Raises what `check_port` raises. By itself the store would listen on every address of the machine.
+    """
+    server = listen(port)
+    return TCPStore(
+        ADDRESS,
+        server.getsockname()[1],
+        is_master=True,
+        wait_for_workers=False,
+        timeout=timedelta(seconds=patience),
+        master_listen_fd=server.detach(),
+    )
 
 
 def _blame(children: list[_Child]) -> BlockFailed:

@@ -39,6 +39,10 @@ class Reporter:
         """The block has raised; `secondary`: only because a neighbour went away."""
         self._send("failed", trace, message, secondary, code)
 
+    def diverged(self, batch: int, tensor: str, value: float) -> None:
+        """A tensor of this block is not finite."""
+        self._send("diverged", batch, tensor, value)
+
     @contextmanager
     def waiting(self, what: str, batch: int, peer: int) -> Iterator[None]:
         """Note whom the block waits for while the context is open."""

@@ -32,6 +32,7 @@ def summary(worker: Worker, end: float) -> dict[str, Any]:
         "start": worker.started,
         "end": end,
         "evaluation_seconds": worker.evaluation_seconds,
+        "checkpoint_seconds": worker.checkpoint_seconds,
         "updates": block.updates,
         "weight_change": sum(moved) ** 0.5,
         "seconds_per_batch": median(intervals[skip:] or intervals) if intervals else None,

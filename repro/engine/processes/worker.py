@@ -59,10 +59,11 @@ class Worker:
         self.losses = Losses(reporter)
         self.weights_before = [w.detach().clone() for w in self.block.optimizer.weights]
         self.evaluation_seconds = 0.0
+        self.checkpoint_seconds = 0.0
         self.peak_bytes = 0
         self.predictor_bytes = 0
         self.order: dict[Key, int] = {}  # digest of the sample ids of each batch in flight
-        self.pending: list[tuple[str, Envelope, Tensor]] = []  # of a checkpoint: handed over, not yet taken
+        self.pending: list[tuple[Envelope, Tensor]] = []  # of a checkpoint: handed over, not yet taken
         self.neighbours: dict[int, Progress] = {}
         self.up: Outbox | None = None
         self.down: Outbox | None = None
@@ -112,8 +113,8 @@ class Worker:
                 self.network.link(self.index + 1, "gradient"),
                 self._expected("gradient", self.high, done, late),
             )
-        for stream, envelope, tensor in self.pending:
-            outbox = self.up if stream == "output" else self.down
+        for envelope, tensor in self.pending:
+            outbox = self.up if envelope.stream == "output" else self.down
             assert outbox is not None
             outbox.put(envelope, tensor.to(self.device))
         self.pending.clear()
@@ -262,7 +263,9 @@ class Worker:
             and epoch % every == 0
             and self.block.updates < self.plan.num_batches
         ):
+            begin = time.monotonic()
             self._save(self.checkpoints, epoch)
+            self.checkpoint_seconds += time.monotonic() - begin
 
     def _save(self, folder: Path, epoch: int) -> None:
         pending = []
@@ -273,7 +276,9 @@ class Worker:
             if outbox is not None:
                 progress = self.neighbours.setdefault(peer, Progress(self.schedule, peer))
                 taken = progress.taken(stream, epoch)
-                pending += [(stream, e, t.cpu()) for e, t in outbox.waiting() if (e.batch, e.micro) > taken]
+                pending += [
+                    (e.as_plain(), t.cpu()) for e, t in outbox.waiting() if (e.batch, e.micro) > taken
+                ]
         state = {
             "block": self.block.state(),
             "order": dict(self.order),
@@ -286,7 +291,8 @@ class Worker:
     def _load(self, folder: Path) -> None:
         state = checkpoint.load_block(folder, self.index, self.device)
         self.block.load_state(state["block"])
-        self.order, self.pending = state["order"], state["pending"]
+        self.order = state["order"]
+        self.pending = [(Envelope.from_plain(e), t) for e, t in state["pending"]]
         if self.synthetic is not None:
             self.synthetic.load_state(state["synthetic"])
 

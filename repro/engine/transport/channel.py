@@ -50,21 +50,29 @@ class Link:
         try:
             work.wait()
         except (RuntimeError, ValueError) as error:
-            raise PeerLost(f"lost the connection to block {self.peer} ({self.stream}): {error}") from error
+            raise self._lost(error) from error
+
+    def _lost(self, error: Exception) -> PeerLost:
+        words = (str(error).splitlines() or [""])[0]  # below it torch lists its own native stack
+        if "timed out" in words.lower():
+            return PeerLost(
+                f"waited longer than runtime.message_seconds for block {self.peer} ({self.stream}): {words}"
+            )
+        return PeerLost(f"lost the connection to block {self.peer} ({self.stream}): {words}")
 
     def send(self, tensor: Tensor, tag: int, group: Any = None) -> Any:
         """Start a send."""
         try:
             return dist.isend(tensor, self.peer, group=group, tag=tag)
         except (RuntimeError, ValueError) as error:
-            raise PeerLost(f"lost the connection to block {self.peer} ({self.stream}): {error}") from error
+            raise self._lost(error) from error
 
     def receive(self, tensor: Tensor, tag: int, group: Any = None) -> Any:
         """Post a receive."""
         try:
             return dist.irecv(tensor, self.peer, group=group, tag=tag)
         except (RuntimeError, ValueError) as error:
-            raise PeerLost(f"lost the connection to block {self.peer} ({self.stream}): {error}") from error
+            raise self._lost(error) from error
 
 
 @dataclass

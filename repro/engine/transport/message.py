@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -31,6 +33,16 @@ class Envelope:
     shape: tuple[int, ...]
     dtype: torch.dtype = torch.float32
     order: int = 0
+
+    def as_plain(self) -> tuple[Any, ...]:
+        """Text and numbers, for a checkpoint."""
+        return self.stream, self.batch, self.micro, self.shape, _DTYPES.index(self.dtype), self.order
+
+    @classmethod
+    def from_plain(cls, fields: Sequence[Any]) -> Envelope:
+        """Inverse of `as_plain`."""
+        stream, batch, micro, shape, dtype, order = fields
+        return cls(stream, batch, micro, tuple(shape), _DTYPES[dtype], order)
 
     @property
     def payload_bytes(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -10,8 +11,11 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
-from repro.engine.transport.channel import Link
+from repro.engine.transport.channel import Link, PeerLost
+from repro.engine.transport.loopback import ADDRESS, use_loopback
 from repro.engine.transport.message import Envelope
+from repro.errors import MissingError
+from repro.recipe import RuntimeSpec
 
 _SIGNAL_TAG = (1 << 24) + 7
 
@@ -20,7 +24,13 @@ class Network:
     """The group of K block processes, one rank each. With K = 1 nothing is opened."""
 
     def __init__(
-        self, rank: int, blocks: int, devices: tuple[str, ...], port: int, barrier_locking: bool
+        self,
+        rank: int,
+        blocks: int,
+        devices: tuple[str, ...],
+        port: int,
+        barrier_locking: bool,
+        runtime: RuntimeSpec,
     ) -> None:
         self.rank, self.blocks = rank, blocks
         self.device = torch.device(devices[rank])
@@ -30,14 +40,35 @@ class Network:
         self._barrier_locking = barrier_locking and blocks > 1
         if blocks == 1:
             return
-        store = TCPStore("127.0.0.1", port, is_master=False, wait_for_workers=False)
-        dist.init_process_group("gloo", store=store, rank=rank, world_size=blocks)
+        self._meet(port, runtime)
         if len(set(devices)) == blocks and self.device.type == "cuda" and dist.is_nccl_available():
             # Every block has its own GPU. A group for each direction: a receive posted ahead never holds up a
             # send.
             for low in range(blocks - 1):
                 for pair in ((low, low + 1), (low + 1, low)):
                     self._groups[pair] = dist.new_group(sorted(pair), backend="nccl")
+
+    def _meet(self, port: int, runtime: RuntimeSpec) -> None:
+        """Join the others; MissingError where they cannot be reached in time."""
+        use_loopback()
+        patience = timedelta(seconds=runtime.rendezvous_seconds)
+        try:
+            store = TCPStore(ADDRESS, port, is_master=False, timeout=patience, wait_for_workers=False)
+            # gloo has one patience for meeting and for messages: meet before, with its own.
+            store.set(f"here/{self.rank}", "")
+            store.wait([f"here/{k}" for k in range(self.blocks)], patience)
+            dist.init_process_group(
+                "gloo",
+                store=store,
+                rank=self.rank,
+                world_size=self.blocks,
+                timeout=timedelta(seconds=runtime.message_seconds),
+            )
+        except RuntimeError as error:
+            raise MissingError(
+                f"block {self.rank} could not reach the others at {ADDRESS} within "
+                f"{runtime.rendezvous_seconds:g} s (runtime.rendezvous_seconds)"
+            ) from error
 
     def link(self, peer: int, stream: str) -> Link:
         """The channel to a neighbour for a stream; gradients flow to lower, outputs to higher blocks."""
@@ -48,8 +79,7 @@ class Network:
 
     def start_together(self) -> float:
         """Wait for all blocks; returns the common start (monotonic seconds)."""
-        if self.blocks > 1:
-            dist.barrier()
+        self._barrier()
         return time.monotonic()
 
     def finish(self, batches: int) -> None:
@@ -58,9 +88,17 @@ class Network:
             self.await_forward(batches - 1)  # marks that no action waited for, so that their sends end
         for work, _ in self._signals:
             work.wait()
+        self._barrier()
         if self.blocks > 1:
-            dist.barrier()
             dist.destroy_process_group()
+
+    def _barrier(self) -> None:
+        if self.blocks == 1:
+            return
+        try:
+            dist.barrier()
+        except RuntimeError as error:
+            raise PeerLost(f"the blocks did not meet: {error}") from error
 
     # -- barrier locking: the last block tells everyone which batch it has forwarded -------------------------
 
@@ -78,7 +116,8 @@ class Network:
         """Other blocks: wait until the last block has forwarded `batch`."""
         mark = torch.empty(1, dtype=torch.int64)
         while self._forwarded < batch:
-            self.link(self.blocks - 1, "output").receive(mark, _SIGNAL_TAG).wait()
+            link = self.link(self.blocks - 1, "output")
+            link.wait(link.receive(mark, _SIGNAL_TAG))
             self._forwarded = int(mark)
 
     # -- evaluation: its own messages, apart from the training queues

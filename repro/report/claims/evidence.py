@@ -122,9 +122,9 @@ def trend(group: Group, late: Callable[[StoredRun], Any], early: Callable[[Store
 
 def queue_length(recipe: Mapping[str, Any]) -> int:
     """m_0: batches between the forward and the update of the first block."""
-    from repro.methods import parse_method
+    from repro.methods import stored_method
 
-    return parse_method(recipe.get("method")).schedule(int(recipe.get("blocks", 1)), 1, {}).staleness[0]
+    return stored_method(recipe.get("method")).schedule(int(recipe.get("blocks", 1)), 1, {}).staleness[0]
 
 
 def queue_ends(groups: Iterable[Group]) -> tuple[Group, Group] | None:

@@ -48,10 +48,10 @@ def activation_formula(block: int) -> Callable[[StoredRun], float | None]:
 
 def staleness(group: Group, block: int) -> int | None:
     """m of a block."""
-    from repro.methods import parse_method
+    from repro.methods import stored_method
 
     try:
-        return parse_method(group.settings.get("method")).schedule(group.blocks, 1, {}).staleness[block]
+        return stored_method(group.settings.get("method")).schedule(group.blocks, 1, {}).staleness[block]
     except (ValueError, TypeError, IndexError):
         return None
 

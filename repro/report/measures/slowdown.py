@@ -25,10 +25,10 @@ def slowdown(run: StoredRun) -> float | None:
 
 def slack(group: Group) -> int | None:
     """m_0 - m_1; None for one block or a method whose blocks are not bounded by staleness."""
-    from repro.methods import parse_method
+    from repro.methods import stored_method
 
     try:
-        m = parse_method(group.settings.get("method")).schedule(group.blocks, 1, {}).staleness
+        m = stored_method(group.settings.get("method")).schedule(group.blocks, 1, {}).staleness
     except (ValueError, TypeError):
         return None
     return m[0] - m[1] if len(m) > 1 else None

@@ -121,7 +121,7 @@ def _look(column: Column, words: str | None = None) -> str:
     """Attributes of a cell: numbers to the right, verdicts told apart, wrapped columns no narrower than can be read."""
     if column.number:
         return ' class="number"'
-    verdict = f' class="{words.replace(" ", "-")}"' if column.name == "verdict" and words else ""
+    verdict = f' class="{escape(words.replace(" ", "-"))}"' if column.name == "verdict" and words else ""
     width = f' style="min-width:{0.45 * column.wrap:.0f}ch"' if column.wrap else ""
     return verdict + width
 

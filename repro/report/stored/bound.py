@@ -76,16 +76,16 @@ def _model(
     A block's compute time per batch is divided among forward, recompute and backward as its recorded timeline
     shows, or as 1 : 1 : 2 without one.
     """
-    from repro.methods import parse_method
+    from repro.methods import stored_method
 
     busy = busy_per_block(run)
     blocks = len(busy)
     if not blocks or min(busy) <= 0:
         return None
     try:
-        method = parse_method(other or run.recipe.get("method"))
+        method = stored_method(other or run.recipe.get("method"))
         schedule = method.schedule(blocks, num_batches, {})
-        own = parse_method(run.recipe.get("method")).schedule(blocks, 1, {})
+        own = stored_method(run.recipe.get("method")).schedule(blocks, 1, {})
         micro = max(1, method.micro_batches(int(run.recipe.get("data", {}).get("batch_size", 1))))
     except (ValueError, TypeError, AttributeError):
         return None

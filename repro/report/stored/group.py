@@ -233,10 +233,10 @@ def gradient_label(settings: Mapping[str, Any]) -> str:
 
 
 def _label(settings: Mapping[str, Any]) -> str:
-    from repro.methods import parse_method
+    from repro.methods import stored_method
 
     try:
-        return parse_method(settings.get("method")).label(int(settings.get("blocks", 1)))
+        return stored_method(settings.get("method")).label(int(settings.get("blocks", 1)))
     except (ValueError, TypeError):
         return _nested(settings, "method", "name").upper()
 

@@ -82,10 +82,12 @@ def resolved(recipe: str, profile: str, asked: str = "{}") -> dict[str, Any] | N
 
 @lru_cache(maxsize=1024)
 def _resolved(recipe: str, profile: str, asked: str, _changed_at: int) -> dict[str, Any] | None:
+    from repro.methods import files_refused
     from repro.recipe import counted, load
 
     try:
-        return flatten(counted(load(recipe, profile, json.loads(asked))))
+        with files_refused():  # the results folder says which recipe, and could say any
+            return flatten(counted(load(recipe, profile, json.loads(asked))))
     except UserError:
         return None
 
@@ -93,12 +95,14 @@ def _resolved(recipe: str, profile: str, asked: str, _changed_at: int) -> dict[s
 def numbers(settings: Mapping[str, Any]) -> dict[str, Any] | None:
     """The stored settings that can change a number, flat.
 
-    None where they cannot be read today: another schema, or a method in a file that is elsewhere now.
+    None where they cannot be read today: another schema, or a method in a Python file, which no report runs.
     """
+    from repro.methods import files_refused
     from repro.recipe import counted, validate
 
     try:
-        return flatten(counted(validate(settings)))
+        with files_refused():
+            return flatten(counted(validate(settings)))
     except (UserError, ValueError, TypeError):
         return None
 
