@@ -38,7 +38,9 @@ def run_block(job: dict[str, Any], connection: Connection, status: Any) -> None:
         network = Network(
             index, plan.blocks, plan.devices, job["port"], getattr(method, "locking", "") == "barrier"
         )
-        worker = Worker(plan, index, job["seed"], network, reporter, job["typical_seconds"])
+        worker = Worker(
+            plan, index, job["seed"], network, reporter, job["typical_seconds"], job["block_times"]
+        )
         summary = worker.run(job["checkpoints"], job["resume"])
         if job["final_weights"] is not None:
             state = {
