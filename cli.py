@@ -147,28 +147,44 @@ def verify(
 @app.command()
 def plan(
     recipe: RecipeName,
-    devices: Annotated[int | None, typer.Option(help="number of blocks K")] = None,
+    blocks: Annotated[str | None, typer.Option(help="K, or several: 2,3,4,8,16 compares all methods")] = None,
+    layer_times: Annotated[
+        Path | None, typer.Option(help="seconds of your own layers (JSON, as --json writes)")
+    ] = None,
+    bandwidth: Annotated[
+        str | None, typer.Option(help="of the links between blocks, for example 10GB/s")
+    ] = None,
+    latency: Annotated[str | None, typer.Option(help="of a message, for example 20us")] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="draw speed-up against K per method (svg, png, pdf)")
+    ] = None,
     profile: ProfileOption = None,
     settings: SetOption = None,
     device: DeviceOption = Device.auto,
     as_json: JsonOption = False,
 ) -> None:
     """Measure layer costs; show the cut, the schedule as a timeline, predicted time per batch and speed-up."""
-    from repro.commands.plan import show_plan
+    from repro.commands.plan import Asked, show
 
-    show_plan(recipe, devices, profile, settings or [], device.value, as_json)
+    asked = Asked(blocks, layer_times, bandwidth, latency, figure)
+    show(recipe, asked, profile, settings or [], device.value, as_json)
 
 
 @app.command()
 def bench(
-    name: Annotated[str, typer.Argument(help="engine, kernels, peers or startup")],
+    name: Annotated[
+        str | None, typer.Argument(help="engine, kernels, peers, pipeline, startup, all, or a stored JSON")
+    ] = None,
     as_json: JsonOption = False,
     settings: SetOption = None,
+    compare: Annotated[
+        Path | None, typer.Option(help="a stored JSON: exit 1 where this became slower")
+    ] = None,
 ) -> None:
-    """Measure speed as ratios within one run."""
+    """Measure speed as ratios within one run; at most 4 minutes a benchmark unless --set minutes= says more."""
     from repro.commands.bench import run_bench
 
-    raise typer.Exit(run_bench(name, as_json, settings or []))
+    raise typer.Exit(run_bench(name, as_json, settings or [], compare))
 
 
 @app.command()

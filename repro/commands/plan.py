@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from repro import paths
 from repro.commands.resolve import choose_device, choose_recipe
+from repro.errors import UserError
 from repro.recipe import Recipe
 from repro.schedule import Action, Kind, Schedule, simulate
 
@@ -33,10 +35,50 @@ def describe_plans(recipes: Sequence[Recipe], seeds: Sequence[int], out: Path, d
         print(f"  seeds    {', '.join(map(str, seeds))} -> {where}/seed-<s>")
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What a prediction is for: numbers of blocks, the user's own layers, links; `figure`: where to draw it."""
+
+    blocks: str | None = None
+    layer_times: Path | None = None
+    bandwidth: str | None = None
+    latency: str | None = None
+    figure: Path | None = None
+
+    @property
+    def predicts(self) -> bool:
+        """Whether all methods are compared, or one plan is shown."""
+        given = (self.layer_times, self.bandwidth, self.latency, self.figure)
+        return any(value is not None for value in given) or "," in (self.blocks or "")
+
+    def counts(self, default: int) -> list[int]:
+        """The numbers of blocks; UserError where they are none."""
+        words = [str(default)] if self.blocks is None else [w.strip() for w in self.blocks.split(",")]
+        if not all(w.isdigit() and int(w) >= 1 for w in words):
+            raise UserError(
+                f"--blocks {self.blocks!r}: give whole numbers >= 1 separated by commas, for example 2,4,8"
+            )
+        return sorted({int(w) for w in words})
+
+
+def show(
+    name: str, asked: Asked, profile: str | None, settings: Sequence[str], device: str, as_json: bool
+) -> None:
+    """One plan, or all methods at several K."""
+    if not asked.predicts:
+        blocks = None if asked.blocks is None else asked.counts(1)[0]
+        show_plan(name, blocks, profile, settings, device, as_json)
+        return
+    from repro.commands.predict import show_prediction
+
+    show_prediction(name, asked, profile, settings, device, as_json)
+
+
 def show_plan(
     name: str, blocks: int | None, profile: str | None, settings: Sequence[str], device: str, as_json: bool
 ) -> None:
     """Measure the layers and print the plan."""
+    from repro.planning.layer_times import layer_rows
     from repro.planning.machine import environment
     from repro.planning.run_plan import bound, make_plan
 
@@ -75,7 +117,13 @@ def show_plan(
         "oversubscribed": plan.oversubscribed,
     }
     if as_json:
-        print(json.dumps({"rows": rows, "summary": summary, "environment": environment()}, indent=1))
+        every_layer = layer_rows(plan.names, plan.costs)
+        print(
+            json.dumps(
+                {"rows": rows, "summary": summary, "layers": every_layer, "environment": environment()},
+                indent=1,
+            )
+        )
         return
     print(f"{recipe.name}: {summary['method']}, {recipe.model.name}, batch {recipe.data.batch_size}")
     print("block  layers                                m  recompute  forward ms  backward ms  busy ms")

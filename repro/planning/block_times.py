@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -9,7 +10,7 @@ from typing import Any
 
 from repro.planning.partition import LayerCost, graph_bytes
 from repro.planning.run_plan import Plan
-from repro.schedule import Action, Kind, Links
+from repro.schedule import Action, Kind
 
 _WARM_UP = 5  # recorded batches left out
 _FLOAT = 4  # bytes
@@ -27,8 +28,13 @@ class BlockTimes:
 
     def scaled(self, factor: float) -> BlockTimes:
         """The same work on a machine that takes `factor` times as long."""
-        times = (self.forward, self.recompute, self.backward, self.update)
-        return BlockTimes(*(factor * t for t in times), self.graph_bytes)
+        return BlockTimes(
+            factor * self.forward,
+            factor * self.recompute,
+            factor * self.backward,
+            factor * self.update,
+            self.graph_bytes,
+        )
 
     def of(self, kind: Kind) -> float:
         """Seconds of an action on a whole batch."""
@@ -41,10 +47,10 @@ class BlockTimes:
         return found.get(kind, 0.0)
 
 
-def from_layers(plan: Plan, costs: Sequence[LayerCost]) -> tuple[BlockTimes, ...]:
-    """Sums over the layers of each block; a replay takes as long as a forward, an update nothing."""
+def from_layers(spans: Sequence[tuple[int, int]], costs: Sequence[LayerCost]) -> tuple[BlockTimes, ...]:
+    """Sums over each block's range of layers; a replay takes as long as a forward, an update nothing."""
     found = []
-    for low, high in plan.layer_spans:
+    for low, high in spans:
         forward = sum(c.forward for c in costs[low:high])
         backward = sum(c.backward for c in costs[low:high])
         found.append(BlockTimes(forward, forward, backward, graph_bytes=graph_bytes(costs[low:high])))
@@ -88,18 +94,21 @@ def duration(times: Sequence[BlockTimes], micro_batches: int = 1) -> Callable[[i
     return seconds
 
 
-def message_bytes(plan: Plan) -> tuple[float, ...]:
-    """Bytes of one message over each boundary between blocks: a (micro-)batch of 32-bit maps."""
-    micro = max(1, plan.recipe.method.micro_batches(plan.recipe.data.batch_size))
-    sizes = []
-    for _, high in plan.layer_spans[:-1]:
-        size = float(_FLOAT * plan.recipe.data.batch_size)
-        for length in plan.shapes[high]:
-            size *= length
-        sizes.append(size / micro)
-    return tuple(sizes)
+def message_bytes(
+    shapes: Sequence[Sequence[int]], spans: Sequence[tuple[int, int]], batch_size: int, micro_batches: int = 1
+) -> tuple[float, ...]:
+    """Bytes of one message over each boundary between blocks: a (micro-)batch of 32-bit maps.
+
+    `shapes`: input of each layer, then the output, without the batch.
+    """
+    return tuple(_FLOAT * batch_size * math.prod(shapes[high]) / micro_batches for _, high in spans[:-1])
 
 
-def links(plan: Plan, latency: float, bandwidth: float, copy_bandwidth: float = float("inf")) -> Links:
-    """The plan's messages over links of this kind."""
-    return Links(message_bytes(plan), latency, bandwidth, copy_bandwidth)
+def micro_batches(plan: Plan) -> int:
+    """Messages that a batch is cut into."""
+    return max(1, plan.recipe.method.micro_batches(plan.recipe.data.batch_size))
+
+
+def message_sizes(plan: Plan) -> tuple[float, ...]:
+    """`message_bytes` of a plan."""
+    return message_bytes(plan.shapes, plan.layer_spans, plan.recipe.data.batch_size, micro_batches(plan))
