@@ -82,14 +82,19 @@ def run(
     out: OutOption = None,
     device: DeviceOption = Device.auto,
     dry_run: Annotated[bool, typer.Option(help="resolve and print the plan, run nothing")] = False,
+    timing_only: Annotated[
+        bool,
+        typer.Option(help="straggler recipes: blocks wait instead of computing, for K up to 16 on two cores"),
+    ] = False,
     fail_fast: Annotated[bool, typer.Option(help="stop at the first seed that fails")] = False,
     fresh: Annotated[bool, typer.Option(help="run again what is finished or was cut off")] = False,
 ) -> None:
     """Run recipes, all of them seed by seed; finished seeds are skipped, cut-off ones resumed."""
     from repro.commands.run import run_recipes
 
+    settings = [*(settings or []), *(["timing_only=true"] if timing_only else [])]
     code = run_recipes(
-        recipes, seeds, seed_list, profile, settings or [], out, device.value, dry_run, fail_fast, fresh
+        recipes, seeds, seed_list, profile, settings, out, device.value, dry_run, fail_fast, fresh
     )
     raise typer.Exit(code)
 

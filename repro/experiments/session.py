@@ -81,6 +81,7 @@ class Session:
             "batch_size": recipe.data.batch_size,
             "num_steps": plan.num_batches,
             "oversubscribed": plan.oversubscribed,
+            **({"timing_only": True} if recipe.timing_only else {}),
         }
 
     def accuracies(self) -> dict[str, Any]:

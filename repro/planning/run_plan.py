@@ -86,6 +86,8 @@ def make_plan(
     measurement of layer times (default: where the cut asks for it); times measured before are taken from
     `costs_folder` (default: the machine's cache).
     """
+    if recipe.timing_only:
+        device = "cpu"  # blocks wait there, whatever the machine has
     root = data_root(recipe)
     data.prepare(recipe.data, root)
     seedless = data.load(recipe.data, root, 0)
@@ -106,7 +108,7 @@ def make_plan(
         recipe, factories, shapes, {seedless.train_batch_size(i) for i in range(min(steps, num_batches))}
     )
     cut = _checked_cut(recipe.cut, len(factories)) if isinstance(recipe.cut, tuple) else ()
-    needed = recipe.cut == "measured" and recipe.blocks > 1
+    needed = (recipe.cut == "measured" and recipe.blocks > 1) or recipe.timing_only
     where = torch.device(devices(recipe.blocks, device)[0])
     known = costs_folder or paths.costs()
     inputs = [(recipe.data.batch_size, *shape) for shape in shapes[:-1]]

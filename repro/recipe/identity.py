@@ -21,6 +21,8 @@ _LEFT_OUT = {
     "runtime": True,
     "data": {"num_workers", "path"},
 }
+# Settings that were added later: they count only where they are not at their default, so that older hashes stay.
+_ONLY_WHERE_USED: dict[str, Any] = {"timing_only": False}
 
 
 def run_hash(recipe: Recipe, *, device: str, data_identity: str, cut: tuple[int, ...]) -> str:
@@ -30,6 +32,9 @@ def run_hash(recipe: Recipe, *, device: str, data_identity: str, cut: tuple[int,
     data set holds and the version of the numerics; not the number of threads or of loader workers.
     """
     values: dict[str, Any] = recipe.model_dump(mode="json", exclude=_LEFT_OUT)  # type: ignore[arg-type]
+    for name, default in _ONLY_WHERE_USED.items():
+        if values[name] == default:
+            del values[name]
     values.update(cut=list(cut), device=device.split(":")[0], data_identity=data_identity, numerics=NUMERICS)
     text = json.dumps(values, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -7,6 +7,7 @@ import sys
 import time
 
 _PR_SET_TIMERSLACK = 29
+STALL_SECONDS = 0.005  # a later end of a wait is no drift
 
 
 class Pace:
@@ -15,7 +16,8 @@ class Pace:
     Spinning would take the cores that other blocks need (K > cores), and a sleep of a given length adds its own
     lateness every time. A block's clock is therefore ideal: a wait begins where the last one should have ended,
     plus what the block did and waited for in between. Lateness that a wait for a message has swallowed is not
-    taken off again: on an ideal machine the block would have stood there as well.
+    taken off again: on an ideal machine the block would have stood there as well. Nor is a stall of the machine
+    (start-up, another program): batch after batch hurried to catch up with it would be no steady state.
     """
 
     def __init__(self) -> None:
@@ -31,4 +33,5 @@ class Pace:
         deadline = time.monotonic() - debt + seconds
         while (left := deadline - time.monotonic()) > 0:
             time.sleep(left)
-        self.late = time.monotonic() - deadline
+        late = time.monotonic() - deadline
+        self.late = late if late < STALL_SECONDS else 0.0

@@ -75,7 +75,8 @@ def _started(run: StoredRun) -> float | None:
 
 def compare_with_recipe(group: Group) -> tuple[str, bool]:
     """How the group's settings differ from its recipe as it stands, in words, and whether --set asked for it."""
-    asked = any("--set" in str(word) for run in group.runs for word in run.environment.get("command") or ())
+    words = [str(word) for run in group.runs for word in run.environment.get("command") or ()]
+    asked = any("--set" in word or word == "--timing-only" for word in words)
     today = _today(group.recipe, group.profile)
     stored = _fingerprint(group.settings)
     if today is None or stored is None or stored == _fingerprint(today):
