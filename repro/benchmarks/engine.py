@@ -56,6 +56,7 @@ class EngineBench:
     minutes: float = 4.0
     methods: tuple[str, ...] = METHODS
     device: str = "cpu"
+    memory_format: str = "contiguous"
     turns: Turns = field(default_factory=lambda: Turns("engine"))
     _plans: dict[str, Plan] = field(default_factory=dict)
     # Not the machine's cache: what was measured on another day would be held against the rounds of today.
@@ -136,6 +137,7 @@ class EngineBench:
                 "method": method,
                 "blocks": blocks,
                 "optimizer": {"lr": 0.01, "momentum": 0.9},
+                "memory_format": self.memory_format,
                 "runtime": {"threads": 1},
             }
         )

@@ -80,6 +80,9 @@ class PipelineBench:
             steps=self.steps + SKIPPED,
         )
         self._base = self._plan("bp", 2)
+        counts = self._counts()
+        for blocks in counts:  # wrong input is refused before anything is measured
+            self._costs(self._plan("bp", blocks))
         self._links: Finder = measured_links(self._base, max(message_sizes(self._base)))
         rows_of = {"check": self._check, "scaling": self._scaling, "delays": self._delays}
         systems: dict[str, Turn] = {}

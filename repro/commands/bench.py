@@ -99,9 +99,7 @@ def _print(found: Mapping[str, dict[str, Any]], name: str, as_json: bool) -> Non
         )
         return
     for document in found.values():
-        for row in document["rows"]:
-            shown = {k: v for k, v in row.items() if not k.endswith(("_low", "_high", "_n"))}
-            print("  ".join(f"{k} {_short(v)}" for k, v in shown.items()))
+        print("\n".join(as_text(document["rows"])))
 
 
 def _compare(old: Mapping[str, dict[str, Any]], new: Mapping[str, dict[str, Any]]) -> bool:
@@ -129,9 +127,35 @@ def _compare(old: Mapping[str, dict[str, Any]], new: Mapping[str, dict[str, Any]
     return bool(worse)
 
 
+def as_text(rows: Rows) -> list[str]:
+    """Lines: what all rows share, then a table; a number with its smallest and largest round behind it."""
+    names = [
+        k for k in dict.fromkeys(k for row in rows for k in row) if not k.endswith(("_low", "_high", "_n"))
+    ]
+    shared = [
+        n for n in names if len(rows) > 1 and all(n in row and row[n] == rows[0].get(n) for row in rows)
+    ]
+    columns = [n for n in names if n not in shared]
+    cells = [columns, *([_cell(row, n) for n in columns] for row in rows)]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
+    lines = ["  ".join(f"{n} {_cell(rows[0], n)}" for n in shared)] if shared else []
+    return [
+        *lines,
+        *("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in cells),
+    ]
+
+
+def _cell(row: Mapping[str, Any], name: str) -> str:
+    low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
+    around = f" [{_short(low)} .. {_short(high)}]" if low is not None and low != high else ""
+    return _short(row.get(name)) + around
+
+
 def _short(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
+    if value is None:
+        return "-"
     return json.dumps([round(v, 3) for v in value]) if isinstance(value, list) else str(value)
 
 
