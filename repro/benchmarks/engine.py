@@ -169,7 +169,7 @@ def bare_loop(plan: Plan) -> float:
     torch.set_num_threads(plan.threads)
     try:
         batches = data.load(plan.recipe.data, plan.data_root, 0)
-        model, form = plan.recipe.model, plan.recipe.memory_format
+        model, form = plan.recipe.model, plan.memory_format
         layers = [
             (f.name, f.build(0)) for f in models.layers(model, batches.image_shape, plan.num_classes, form)
         ]

@@ -131,7 +131,7 @@ class PeersBench:
                 "model": self.model,
                 "image_size": self.image_size,
                 "batch_size": self.batch_size,
-                "memory_format": self.memory_format,
+                "memory_format": self._plans["bp"].memory_format,
                 **with_interval("images_per_second", [self.batch_size / t for t in own]),
                 **with_interval("ratio_to_bp", speedups),
                 **with_interval("ratio_to_best_peer", ratios(times[best], own) if best else []),

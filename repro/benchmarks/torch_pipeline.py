@@ -54,7 +54,8 @@ def run(peer: Peer, plan: Plan, cut: tuple[int, ...]) -> Measured:
     blocks = 1 if peer.schedule is None else plan.blocks
     context = fork_server.context("cpu")
     store = rendezvous(0)
-    job = (plan.recipe.model_dump(mode="json"), peer, cut, blocks, plan.num_batches, store.port)
+    raw = {**plan.recipe.model_dump(mode="json"), "memory_format": plan.memory_format}
+    job = (raw, peer, cut, blocks, plan.num_batches, store.port)
     processes, pipes = [], []
     try:
         for rank in range(blocks):
@@ -104,22 +105,23 @@ def _process(
     try:
         torch.set_num_threads(peer.threads)
         recipe = validate(raw)
-        seconds, grown = (
+
+        before = resident_bytes()
+        seconds = (
             _loop(recipe, batches)
             if peer.schedule is None
             else _stage(rank, recipe, peer, cut, blocks, batches, port)
         )
-        pipe.send((seconds, grown))
+        pipe.send((seconds, peak_resident_bytes() - before))
     except BaseException as error:
         pipe.send(f"{type(error).__name__}: {error}")
     finally:
         os._exit(0)  # no destructor may wait for a process that is gone
 
 
-def _loop(recipe: Recipe, num_batches: int) -> tuple[float, int]:
+def _loop(recipe: Recipe, num_batches: int) -> float:
     """What a user without a pipeline would write."""
     batches, factories = _parts(recipe)
-    before = resident_bytes()
     layers = [(f.name, f.build(0)) for f in factories]
     net = torch.nn.Sequential(*(layer for _, layer in layers)).train()
     sgd = BlockOptimizer(layers, recipe.optimizer, batches.steps_per_epoch).sgd
@@ -132,12 +134,12 @@ def _loop(recipe: Recipe, num_batches: int) -> tuple[float, int]:
         sgd.step()
         loss.item()
         times.append(time.monotonic())
-    return _median(times), peak_resident_bytes() - before
+    return _median(times)
 
 
 def _stage(
     rank: int, recipe: Recipe, peer: Peer, cut: Any, blocks: int, num_batches: int, port: int
-) -> tuple[float | None, int]:
+) -> float | None:
     """The stages of one process: `rank`, and with two of them `rank` + `blocks`."""
     import torch.distributed as dist
     from torch.distributed import TCPStore, pipelining  # type: ignore[attr-defined]
@@ -146,7 +148,6 @@ def _stage(
     store = TCPStore("127.0.0.1", port, is_master=False)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=blocks)
     batches, factories = _parts(recipe)
-    before = resident_bytes()
     parts = spans(cut, len(factories))
     mine = [rank + i * blocks for i in range(peer.stages)]
     own = [[(f.name, f.build(0)) for f in factories[slice(*parts[stage])]] for stage in mine]
@@ -180,7 +181,7 @@ def _stage(
         sgd.step()
         times.append(time.monotonic())
     dist.barrier()
-    return _median(times) if last else None, peak_resident_bytes() - before
+    return _median(times) if last else None
 
 
 def _parts(recipe: Recipe) -> tuple[data.Data, list[models.LayerFactory]]:

@@ -6,13 +6,16 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from repro import paths
 from repro.commands.resolve import choose_device, choose_recipe
 from repro.errors import UserError
 from repro.recipe import Recipe
 from repro.schedule import Action, Kind, Schedule, simulate
+
+if TYPE_CHECKING:
+    from repro.planning.run_plan import Plan
 
 _TIMES = (("forward_seconds", 10), ("backward_seconds", 11), ("busy_seconds", 7))
 _SHADES = {Kind.FORWARD: "F", Kind.RECOMPUTE: "R", Kind.BACKWARD: "B", Kind.UPDATE: "U", Kind.MODULE: "M"}
@@ -30,9 +33,20 @@ def describe_plans(recipes: Sequence[Recipe], seeds: Sequence[int], out: Path, d
             f"  method   {recipe.method.label(plan.blocks)}, {plan.blocks} block(s) on {', '.join(plan.devices)}"
         )
         print(f"  model    {recipe.model.name}, {len(plan.names)} layers, cut {recipe.cut}")
+        print(f"  memory   {format_words(recipe, plan)}")
         print(f"  data     {plan.data_identity}")
         print(f"  batches  {plan.num_batches} of {recipe.data.batch_size}, {plan.steps_per_epoch} an epoch")
         print(f"  seeds    {', '.join(map(str, seeds))} -> {where}/seed-<s>")
+
+
+def format_words(recipe: Recipe, plan: Plan) -> str:
+    """The layout, and where it was chosen by measurement, both times."""
+    if recipe.memory_format != "auto":
+        return plan.memory_format
+    if not plan.format_seconds:
+        return "auto (not measured here yet)"
+    times = ", ".join(f"{name} {1e3 * s:.1f} ms a batch" for name, s in plan.format_seconds.items())
+    return f"{plan.memory_format} (auto: {times})"
 
 
 @dataclass(frozen=True)
@@ -115,6 +129,8 @@ def show_plan(
         "bp_seconds_per_batch": alone,
         "speedup_bound": alone / period,
         "oversubscribed": plan.oversubscribed,
+        "memory_format": plan.memory_format,
+        "format_seconds": plan.format_seconds,
     }
     if as_json:
         every_layer = layer_rows(plan.names, plan.costs)
@@ -126,6 +142,7 @@ def show_plan(
         )
         return
     print(f"{recipe.name}: {summary['method']}, {recipe.model.name}, batch {recipe.data.batch_size}")
+    print(f"memory format: {format_words(recipe, plan)}")
     print("block  layers                                m  recompute  forward ms  backward ms  busy ms")
     for row in rows:
         span = f"{row['first_layer']} .. {row['last_layer']} ({row['layers']})"

@@ -73,6 +73,8 @@ class Session:
             "model": recipe.model.name,
             "blocks": plan.blocks,
             "cut": list(plan.cut),
+            "memory_format": plan.memory_format,
+            **({"format_seconds": plan.format_seconds} if plan.format_seconds else {}),
             "device": device.type,
             "machine": machine_name(device),
             "cores": cores(),

@@ -25,13 +25,18 @@ _LEFT_OUT = {
 _ONLY_WHERE_USED: dict[str, Any] = {"timing_only": False}
 
 
-def run_hash(recipe: Recipe, *, device: str, data_identity: str, cut: tuple[int, ...]) -> str:
+def run_hash(
+    recipe: Recipe, *, device: str, data_identity: str, cut: tuple[int, ...], memory_format: str | None = None
+) -> str:
     """Return 12 hex digits that name the run's folder.
 
-    Covers the settings, the device type ("cpu" or "cuda", not its index), K, the resolved `cut`, what the
+    Covers the settings, the device type ("cpu" or "cuda", not its index), K, the resolved `cut`
+    (and what `memory_format: auto` has become), what the
     data set holds and the version of the numerics; not the number of threads or of loader workers.
     """
     values: dict[str, Any] = recipe.model_dump(mode="json", exclude=_LEFT_OUT)  # type: ignore[arg-type]
+    if values["memory_format"] == "auto" and memory_format is not None:
+        values["memory_format"] = memory_format
     for name, default in _ONLY_WHERE_USED.items():
         if values[name] == default:
             del values[name]

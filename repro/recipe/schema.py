@@ -148,7 +148,8 @@ class Recipe(Spec):
     epochs: PositiveInt = 1
     max_steps: PositiveInt | None = None
     evaluate_every: PositiveInt = 1  # epochs
-    memory_format: Literal["contiguous", "channels_last"] = "contiguous"  # of images, maps and filters
+    # Of images, maps and filters; auto: the faster one, measured on this machine (in the hash: what was taken).
+    memory_format: Literal["contiguous", "channels_last", "auto"] = "contiguous"
     norm_statistics: Literal["recompute", "forward", "both"] = "recompute"
     deterministic: bool = True
     gradient: GradientSpec = GradientSpec()

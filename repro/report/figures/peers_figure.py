@@ -32,7 +32,7 @@ def draw(source: Source) -> Any:
     ours = method_colours([label(row) for row in kept if row["system"] == "repro"])
     labels = []
     for i, row in enumerate(kept):
-        colour = ours.get(label(row), "#0072B2" if row["system"] != _LOOP else "#444444")
+        colour = ours.get(label(row), "#AA4499" if row["system"] != _LOOP else "#444444")
         x, y, marker = row["grown_bytes"] / 2**20, row["images_per_second"], MARKERS[i % len(MARKERS)]
         low, high = row.get("images_per_second_low"), row.get("images_per_second_high")
         if low is not None and high is not None:

@@ -78,6 +78,10 @@ def compare_with_recipe(group: Group) -> tuple[str, bool]:
     words = [str(word) for run in group.runs for word in run.environment.get("command") or ()]
     asked = any("--set" in word or word == "--timing-only" for word in words)
     today = _today(group.recipe, group.profile)
+    if (
+        today is not None and today["memory_format"] == "auto"
+    ):  # a run made with either layout is what it asks for
+        today = {**today, "memory_format": group.settings.get("memory_format", "auto")}
     stored = _fingerprint(group.settings)
     if today is None or stored is None or stored == _fingerprint(today):
         return "", asked
