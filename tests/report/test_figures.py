@@ -62,7 +62,7 @@ def test_without_runs_what_is_missing_is_named_with_its_command(tmp_path: Path) 
     paths, notes = figures.draw(names, tmp_path / "none", tmp_path / "out", ["svg"])
     assert paths == []
     assert [n.split(":")[0] for n in notes] == names
-    assert all("repro run " in note for note in notes)
+    assert all("repro run " in note or "repro bench " in note for note in notes)
 
 
 def test_unknown_names_are_refused_before_anything_is_drawn(tmp_path: Path) -> None:
