@@ -230,8 +230,24 @@ def doctor(as_json: JsonOption = False) -> None:
     report(as_json)
 
 
+def build_only(words: list[str]) -> None:
+    """Give commands that `words` do not name no options: building all of them takes a third of the time of --help."""
+
+    def named(command: Any) -> Any:
+        def stub() -> None:
+            """Never called."""
+
+        stub.__name__, stub.__doc__ = command.__name__, command.__doc__
+        return stub
+
+    for info in app.registered_commands:
+        if info.callback is not None and (info.name or info.callback.__name__) not in words:
+            info.callback = named(info.callback)
+
+
 def main() -> Any:
     """Entry point of the console script: errors become one sentence and an exit code."""
+    build_only(sys.argv[1:])
     try:
         code = app(standalone_mode=False)
         sys.stdout.flush()
