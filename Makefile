@@ -51,6 +51,9 @@ figures: $(READY) ## draw all figures that the stored runs allow into results/fi
 bench: $(READY) ## measure all benchmarks (20 minutes, quiet machine) into results/bench/all.json; OLD=FILE compares
 	$(BIN)/repro bench all $(if $(OLD),--compare $(OLD))
 
+gpu-check: $(READY) ## all checks that need a GPU, under 8 minutes, into results/bench/gpu-check.json
+	$(BIN)/python -m repro.benchmarks.gpu_check
+
 # What `make results` runs: the comparisons that the claims need, at a size for two cores (profile reference).
 ACCURACY := bp-resnet98 gpipe-resnet98 dni-resnet98 fr-resnet98 ddg-resnet98 \
 	dsp-resnet98 dsp-resnet98-s630 dsp-resnet98-s1470
@@ -78,5 +81,5 @@ results/reference/bench/%.json:
 	$(BIN)/repro bench $* $(if $(filter engine,$*),--set steps=16 --set rounds=3) $(if $(filter kernels,$*),--set minutes=60)
 	@mkdir -p $(@D) && cp results/bench/$*.json $@
 
-.PHONY: help run setup test check figures bench results
+.PHONY: gpu-check help run setup test check figures bench results
 .DEFAULT_GOAL := help

@@ -24,9 +24,9 @@ def rows(turns: Turns) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
 
         def seconds(command: Sequence[str]) -> float:
-            extra = ["--fresh", "--out", folder] if command[0] == "run" else []
+            extra = ["--fresh"] if command[0] == "run" else []
             begin = time.perf_counter()
-            subprocess.run([*start, *command, *extra], check=True, capture_output=True)
+            subprocess.run([*start, *command, *extra], check=True, capture_output=True, cwd=folder)
             return time.perf_counter() - begin
 
         times = turns.measure(
