@@ -154,7 +154,7 @@ class GpuCheck:
                 return
             repeats = 21 if self.device == "cuda" else 3
             for row in kernel_benchmark.rows(self.device, shapes=[shape], repeats=repeats):
-                words = f"{row['shape']} {row['layout']} {row['kernel']}: {row['ms']:.3f} ms, dense {row['dense_ms']:.3f} ms, "
+                words = f"{row['shape']} {row['layout']} {row['kernel']}: {row['ms']:.3f} ms, dense {row['dense_ms']:.3f}, "
                 yield {
                     **row,
                     "holds": row["error"] <= MOST_ERROR,

@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 
 def test_the_shapes_are_those_of_both_networks() -> None:
     labels = [shape.label for shape in network_shapes(2)]
-    assert len(labels) == len(set(labels)) == 16
+    assert len(labels) == len(set(labels)) == 15
     assert {"3->16 @32", "16->32 @32 s2x2", "512->512 @2"} <= set(labels)
 
 
