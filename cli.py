@@ -178,7 +178,7 @@ def plan(
 @app.command()
 def bench(
     name: Annotated[
-        str | None, typer.Argument(help="engine, kernels, peers, pipeline, startup, all, or a stored JSON")
+        str | None, typer.Argument(help="engine, growth, kernels, peers, pipeline, startup, all; or a JSON")
     ] = None,
     as_json: JsonOption = False,
     settings: SetOption = None,

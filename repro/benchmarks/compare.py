@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 # What identifies a row; whatever else it holds is measured or follows from it.
-KEYS = ("part", "command", "system", "method", "micro_batches", "threads", "blocks", "model", "shape", "layout",
+KEYS = ("part", "axis", "value", "command",
+        "system", "method", "micro_batches", "threads", "blocks", "model", "shape", "layout",
         "kernel", "estimator", "schedule", "batch_size", "memory_format", "probability", "delay")  # fmt: skip
 LESS_IS_BETTER = (
     "seconds_per_batch", "seconds", "bare_loop_seconds", "overhead", "ms", "dense_ms", "step_seconds", "filter_seconds",

@@ -15,9 +15,16 @@ from repro.recipe import parse_overrides
 if TYPE_CHECKING:
     from repro.benchmarks.turns import Turns
 
-NAMES = ("engine", "kernels", "peers", "pipeline", "startup")
+NAMES = ("engine", "growth", "kernels", "peers", "pipeline", "startup")
 ALL = "all"
-IN_ALL = ("engine", "peers", "pipeline", "startup", "kernels")  # the order; what is cut off comes last
+IN_ALL = (
+    "peers",
+    "pipeline",
+    "engine",
+    "startup",
+    "growth",
+    "kernels",
+)  # the order; what is cut off comes last
 
 Rows = list[dict[str, Any]]
 
@@ -187,6 +194,12 @@ def _rows_of(bench: Any, options: dict[str, Any], turns: Turns) -> Rows:
     return rows
 
 
+def _growth(options: dict[str, Any], turns: Turns) -> Rows:
+    from repro.benchmarks.growth import GrowthBench
+
+    return _rows_of(GrowthBench, options, turns)
+
+
 def _startup(options: dict[str, Any], turns: Turns) -> Rows:
     from repro.benchmarks import startup
 
@@ -209,6 +222,7 @@ def _only(options: dict[str, Any], known: Sequence[str]) -> None:
 
 _BENCHMARKS: dict[str, Callable[[dict[str, Any], Turns], Rows]] = {
     "engine": _engine,
+    "growth": _growth,
     "kernels": _kernels,
     "peers": _peers,
     "pipeline": _pipeline,

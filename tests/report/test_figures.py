@@ -111,6 +111,10 @@ def test_every_figure_can_be_drawn(runs: Path, tmp_path: Path) -> None:
         {"part": "scaling", "model": "m", "batch_size": 8, "method": "DSP(1,0;2,0)", "blocks": k, "speedup": 0.8 * k,
          "simulated_seconds": 1 / k, "bp_seconds_per_batch": 1.0} for k in (2, 4)
     ])  # fmt: skip
+    write_bench(runs, "growth", [
+        {"part": part, "value": v, "method": "BP", "seconds_per_batch": 0.1 * v, "largest_block_bytes": v << 20}
+        for part in ("blocks", "depth", "batch_size") for v in (2, 4)
+    ])  # fmt: skip
     paths, notes = figures.draw([], runs, tmp_path / "out", ["svg"], profile="smoke")
     assert [p.stem for p in paths] == list(figures.names())
     assert notes == []
