@@ -6,6 +6,7 @@ K beyond the cores is no measurement of speed with real compute: `repro bench pi
 from __future__ import annotations
 
 import math
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -35,6 +36,7 @@ class GrowthBench:
     rounds: int | None = None
     minutes: float = 4.0
     turns: Turns = field(default_factory=lambda: Turns("growth"))
+    _costs: tempfile.TemporaryDirectory[str] = field(default_factory=tempfile.TemporaryDirectory)
 
     def rows(self) -> list[dict[str, Any]]:
         """A row per method and point, and one per method and axis with the fitted powers."""
@@ -63,6 +65,7 @@ class GrowthBench:
             image_size=self.image_size,
             batch_size=value if axis == "batch_size" else self.batch_size,
             steps=self.steps,
+            _costs=self._costs,
         )
         plan = bench.plan(method, value if axis == "blocks" else 2)
         return replace(plan, num_batches=max(self.steps, 8 + max(plan.schedule().staleness)))
