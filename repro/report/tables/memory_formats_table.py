@@ -19,7 +19,8 @@ COLUMNS = [
     Column("taken", "taken"),
 ]
 NOTHING = (
-    "No run with memory_format: auto found. Make one with: repro run bp-resnet98 --set memory_format=auto"
+    "No run with memory_format: auto found. Make one with: "
+    "repro run bp-resnet98 --profile quick --set memory_format=auto"
 )
 
 
