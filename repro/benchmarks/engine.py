@@ -74,7 +74,7 @@ class EngineBench:
             lambda: (Launch(single, seed=0).run()[-1]["seconds_per_batch"], bare_loop(single)),
             2 * expected_seconds(single),
         )
-        self.turns = replace(self.turns, rounds=self.rounds, minutes=self.minutes)
+        self.turns.rounds, self.turns.minutes = self.rounds, self.minutes
         found = self.turns.measure(systems)
         pairs = found.pop("K = 1 and a bare loop", [])
         periods, busy, memory = {}, {}, {}

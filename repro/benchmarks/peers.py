@@ -9,7 +9,7 @@ the same measured layer times for its own kind of work (a block that recomputes 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
 from typing import Any
@@ -84,11 +84,8 @@ class PeersBench:
             faster = peer.threads if peer.schedule is None else 0.75 * self.blocks
             run = partial(torch_pipeline.run, peer, base, self._cut(base, peer))
             systems[name] = Turn(run, START_SECONDS + seconds / faster)
-        self.turns = replace(self.turns, rounds=self.rounds, minutes=self.minutes)
-        turns = self.turns
-        found = turns.measure(systems, keep=self._fastest)
-        self.turns.interrupted = turns.interrupted
-        return self._rows(found)
+        self.turns.rounds, self.turns.minutes = self.rounds, self.minutes
+        return self._rows(self.turns.measure(systems, keep=self._fastest))
 
     def _micro_batches(self) -> list[int]:
         words = [w.strip() for w in str(self.micro).split(",")]

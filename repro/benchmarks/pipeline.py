@@ -72,7 +72,7 @@ class PipelineBench:
 
     def rows(self) -> list[dict[str, Any]]:
         """Measure; the rows of all parts."""
-        self.turns = replace(self.turns, rounds=self.rounds, minutes=self.minutes)
+        self.turns.rounds, self.turns.minutes = self.rounds, self.minutes
         self._bench = EngineBench(
             model=self.model,
             image_size=self.image_size,

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,7 @@ from repro.benchmarks.peers import PeersBench
 from repro.benchmarks.pipeline import PipelineBench
 from repro.errors import UserError
 from repro.report import figures, tables
+from tests.conftest import ROOT
 
 SMALL = ["--set", "model=tiny", "--set", "image_size=8", "--set", "batch_size=8", "--set", "rounds=1"]
 
@@ -89,3 +93,32 @@ def test_wrong_settings_are_refused_before_anything_runs(repro: Callable[..., An
     other = repro("bench", "startup", "--compare", str(tmp_path / "other.json"), cwd=tmp_path)
     assert other.returncode == 2
     assert "is not what `repro bench` writes" in other.stderr
+
+
+def test_an_interrupted_bench_prints_what_there_is_and_replaces_no_whole_one(tmp_path: Path) -> None:
+    words = [
+        *SMALL,
+        "--set",
+        "parts=scaling",
+        "--set",
+        "blocks=4",
+        "--set",
+        "methods=fdg",
+        "--set",
+        "stretch=60",
+    ]
+    process = subprocess.Popen(
+        [sys.executable, str(ROOT / "cli.py"), "bench", "pipeline", *words],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "2/2" in line:
+            process.send_signal(signal.SIGINT)
+            break
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted" in err
+    assert "BP" in out
+    assert "FDG" not in out
+    assert [p.name for p in (tmp_path / "results" / "bench").iterdir()] == ["pipeline.interrupted.json"]
