@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -110,6 +111,7 @@ def test_an_interrupted_bench_prints_what_there_is_and_replaces_no_whole_one(tmp
     process = subprocess.Popen(
         [sys.executable, str(ROOT / "cli.py"), "bench", "pipeline", *words],
         cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert process.stderr is not None
     for line in process.stderr:
@@ -117,7 +119,7 @@ def test_an_interrupted_bench_prints_what_there_is_and_replaces_no_whole_one(tmp
             process.send_signal(signal.SIGINT)
             break
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == 130, err
     assert "interrupted" in err
     assert "BP" in out
     assert "FDG" not in out
