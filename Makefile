@@ -61,8 +61,11 @@ tools: ## install a browser and TeX, which some tests need (Debian, Ubuntu; as r
 figures: $(READY) ## draw all figures that the stored runs allow into results/figures
 	$(BIN)/repro figures
 
-bench: $(READY) ## measure the engine's speed (a quiet machine, please)
-	$(BIN)/repro bench engine
+bench: $(READY) ## measure all benchmarks (20 minutes, quiet machine) into results/bench/all.json; OLD=FILE compares
+	$(BIN)/repro bench all $(if $(OLD),--compare $(OLD))
+
+gpu-check: $(READY) ## all checks that need a GPU, under 8 minutes, into results/bench/gpu-check.json
+	$(BIN)/python -m repro.benchmarks.gpu_check
 
 # What `make results` runs: the comparisons that the claims need, at a size for two cores (profile reference).
 ACCURACY := bp-resnet98 gpipe-resnet98 dni-resnet98 fr-resnet98 ddg-resnet98 \
@@ -88,8 +91,8 @@ results: $(READY) ## make the reference runs again (an hour or two on a quiet ma
 	$(BIN)/repro report --readme README.md --readme docs/results.md
 
 results/reference/bench/%.json:
-	$(BIN)/repro bench $* $(if $(filter engine,$*),--set steps=16)
+	$(BIN)/repro bench $* $(if $(filter engine,$*),--set steps=16 --set rounds=3) $(if $(filter kernels,$*),--set minutes=60)
 	@mkdir -p $(@D) && cp results/bench/$*.json $@
 
-.PHONY: help run setup test check figures bench results test-faults soak tools
+.PHONY: help run setup test check figures bench results test-faults soak tools gpu-check
 .DEFAULT_GOAL := help

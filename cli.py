@@ -134,14 +134,19 @@ def run(
     _out: OldOutOption = None,
     device: DeviceOption = Device.auto,
     dry_run: Annotated[bool, typer.Option(help="resolve and print the plan, run nothing")] = False,
+    timing_only: Annotated[
+        bool,
+        typer.Option(help="straggler recipes: blocks wait instead of computing, for K up to 16 on two cores"),
+    ] = False,
     fail_fast: Annotated[bool, typer.Option(help="stop at the first seed that fails")] = False,
     fresh: Annotated[bool, typer.Option(help="run again what is finished or was cut off")] = False,
 ) -> None:
     """Run recipes, all of them seed by seed; finished seeds are skipped, cut-off ones resumed."""
     from repro.commands.run import run_recipes
 
+    settings = [*(settings or []), *(["timing_only=true"] if timing_only else [])]
     code = run_recipes(
-        recipes, seeds, seed_list, profile, settings or [], sweep or [], runs, device.value,
+        recipes, seeds, seed_list, profile, settings, sweep or [], runs, device.value,
         dry_run, fail_fast, fresh,
     )  # fmt: skip
     raise typer.Exit(code)
@@ -207,30 +212,48 @@ def verify(
 @app.command()
 def plan(
     recipe: RecipeName,
-    devices: Annotated[int | None, typer.Option(help="number of blocks K")] = None,
+    blocks: Annotated[str | None, typer.Option(help="K, or several: 2,3,4,8,16 compares all methods")] = None,
+    layer_times: Annotated[
+        Path | None, typer.Option(help="seconds of your own layers (JSON, as --json writes)")
+    ] = None,
+    bandwidth: Annotated[
+        str | None, typer.Option(help="of the links between blocks, for example 10GB/s")
+    ] = None,
+    latency: Annotated[str | None, typer.Option(help="of a message, for example 20us")] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="draw speed-up against K per method (svg, png, pdf)")
+    ] = None,
     profile: ProfileOption = None,
     settings: SetOption = None,
     device: DeviceOption = Device.auto,
     as_json: JsonOption = False,
 ) -> None:
     """Measure layer costs; show the cut, the schedule as a timeline, predicted time per batch and speed-up."""
-    from repro.commands.plan import show_plan
+    from repro.commands.plan import Asked, show
 
-    show_plan(recipe, devices, profile, settings or [], device.value, as_json)
+    asked = Asked(blocks, layer_times, bandwidth, latency, figure)
+    show(recipe, asked, profile, settings or [], device.value, as_json)
 
 
 @app.command()
 def bench(
     name: Annotated[
-        str, typer.Argument(help="engine, kernels, peers or startup", autocompletion=completion.benches)
-    ],
+        str | None,
+        typer.Argument(
+            help="engine, growth, kernels, peers, pipeline, startup, all; or a JSON",
+            autocompletion=completion.benches,
+        ),
+    ] = None,
     as_json: JsonOption = False,
     settings: SetOption = None,
+    compare: Annotated[
+        Path | None, typer.Option(help="a stored JSON: exit 1 where this became slower")
+    ] = None,
 ) -> None:
-    """Measure speed as ratios within one run."""
+    """Measure speed as ratios within one run; at most 4 minutes a benchmark unless --set minutes= says more."""
     from repro.commands.bench import run_bench
 
-    raise typer.Exit(run_bench(name, as_json, settings or []))
+    raise typer.Exit(run_bench(name, as_json, settings or [], compare))
 
 
 @app.command()
@@ -276,11 +299,28 @@ def doctor(as_json: JsonOption = False) -> None:
     report(as_json)
 
 
+def build_only(words: list[str]) -> None:
+    """Give commands that `words` do not name no options: building all of them takes a third of the time of --help."""
+
+    def named(command: Any) -> Any:
+        def stub() -> None:
+            """Never called."""
+
+        stub.__name__, stub.__doc__ = command.__name__, command.__doc__
+        return stub
+
+    for info in app.registered_commands:
+        if info.callback is not None and (info.name or info.callback.__name__) not in words:
+            info.callback = named(info.callback)
+
+
 def main() -> Any:
     """Entry point of the console script: errors become one sentence and an exit code."""
     completion.join_words_of_bash(os.environ)
     # its warnings carry C++ stacks; read when torch loads
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    if "_REPRO_COMPLETE" not in os.environ:  # completion asks for the options of every command
+        build_only(sys.argv[1:])
     try:
         code = app(prog_name="repro", standalone_mode=False)
         sys.stdout.flush()

@@ -9,7 +9,6 @@ at K = 1.
 from __future__ import annotations
 
 import itertools
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -22,12 +21,14 @@ import torch
 
 from repro import data, models
 from repro.benchmarks.rounds import ratios, with_interval
+from repro.benchmarks.turns import Turn, Turns
 from repro.engine.block.optimizer import BlockOptimizer
 from repro.engine.processes.launch import Launch
 from repro.planning.partition import best_cut
-from repro.planning.run_plan import Plan, bound, make_plan
+from repro.planning.run_plan import Plan, bound, make_plan, predicted_seconds_per_batch
 from repro.recipe import validate
 
+START_SECONDS = 1.5  # of a set of processes
 METHODS = (
     "bp",
     "dsp",
@@ -51,9 +52,12 @@ class EngineBench:
     batch_size: int = 64
     blocks: int = 2
     steps: int = 24
-    rounds: int = 3
+    rounds: int | None = None  # None: as many as fit into `minutes`
+    minutes: float = 4.0
     methods: tuple[str, ...] = METHODS
     device: str = "cpu"
+    memory_format: str = "contiguous"
+    turns: Turns = field(default_factory=lambda: Turns("engine"))
     _plans: dict[str, Plan] = field(default_factory=dict)
     # Not the machine's cache: what was measured on another day would be held against the rounds of today.
     _costs: tempfile.TemporaryDirectory[str] = field(default_factory=tempfile.TemporaryDirectory)
@@ -63,20 +67,23 @@ class EngineBench:
         names = list(dict.fromkeys(["bp", *self.methods]))
         self._plans = {name: self.plan(name, self.blocks) for name in names}
         single = self.plan("bp", 1)
-        periods: dict[str, list[float]] = {name: [] for name in [*names, "single", "bare"]}
-        busy: dict[str, list[float]] = {name: [] for name in names}
-        memory: dict[str, list[list[float]]] = {name: [] for name in names}
-        for number in range(self.rounds):
-            for name in names:
-                print(f"round {number + 1}/{self.rounds}: {name}", file=sys.stderr, flush=True)
-                summaries = Launch(self._plans[name], seed=0).run()
-                periods[name].append(float(summaries[-1]["seconds_per_batch"]))
-                busy[name].append(max(float(s["busy_seconds"]) for s in summaries))
-                memory[name].append(memory_ratios(self._plans[name], summaries))
-            print(f"round {number + 1}/{self.rounds}: K = 1 and a bare loop", file=sys.stderr, flush=True)
-            periods["single"].append(float(Launch(single, seed=0).run()[-1]["seconds_per_batch"]))
-            periods["bare"].append(bare_loop(single))
-        return [self._row(name, periods, busy, memory) for name in names] + [
+        systems = {
+            name: Turn(Launch(plan, seed=0).run, expected_seconds(plan)) for name, plan in self._plans.items()
+        }
+        systems["K = 1 and a bare loop"] = Turn(
+            lambda: (Launch(single, seed=0).run()[-1]["seconds_per_batch"], bare_loop(single)),
+            2 * expected_seconds(single),
+        )
+        self.turns.rounds, self.turns.minutes = self.rounds, self.minutes
+        found = self.turns.measure(systems)
+        pairs = found.pop("K = 1 and a bare loop", [])
+        periods, busy, memory = {}, {}, {}
+        for name, runs in found.items():
+            periods[name] = [float(run[-1]["seconds_per_batch"]) for run in runs]
+            busy[name] = [max(float(s["busy_seconds"]) for s in run) for run in runs]
+            memory[name] = [memory_ratios(self._plans[name], run) for run in runs]
+        periods["single"], periods["bare"] = [float(s) for s, _ in pairs], [b for _, b in pairs]
+        return [self._row(name, periods, busy, memory) for name in found] + [
             {
                 "method": "bp",
                 "blocks": 1,
@@ -85,6 +92,7 @@ class EngineBench:
                 **with_interval("bare_loop_seconds", periods["bare"]),
                 **with_interval("overhead", ratios(periods["single"], periods["bare"])),
             }
+            for _ in pairs[:1]
         ]
 
     def _row(self, name: str, periods: Any, busy: Any, memory: Any) -> dict[str, Any]:
@@ -129,6 +137,7 @@ class EngineBench:
                 "method": method,
                 "blocks": blocks,
                 "optimizer": {"lr": 0.01, "momentum": 0.9},
+                "memory_format": self.memory_format,
                 "runtime": {"threads": 1},
             }
         )
@@ -136,6 +145,11 @@ class EngineBench:
         assert plan.costs is not None
         recompute = plan.schedule().recompute
         return replace(plan, cut=best_cut(plan.costs, recompute), evaluations={})
+
+
+def expected_seconds(plan: Plan) -> float:
+    """How long a run of the plan takes on this machine, start of the processes included."""
+    return START_SECONDS + plan.num_batches * predicted_seconds_per_batch(plan)
 
 
 def memory_ratios(plan: Plan, summaries: Sequence[dict[str, Any]]) -> list[float]:
@@ -155,7 +169,7 @@ def bare_loop(plan: Plan) -> float:
     torch.set_num_threads(plan.threads)
     try:
         batches = data.load(plan.recipe.data, plan.data_root, 0)
-        model, form = plan.recipe.model, plan.recipe.memory_format
+        model, form = plan.recipe.model, plan.memory_format
         layers = [
             (f.name, f.build(0)) for f in models.layers(model, batches.image_shape, plan.num_classes, form)
         ]

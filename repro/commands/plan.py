@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from repro import paths
 from repro.commands.resolve import choose_device, choose_recipe
+from repro.errors import UserError
 from repro.recipe import Given, Recipe
 from repro.schedule import Action, Kind, Schedule, simulate
+
+if TYPE_CHECKING:
+    from repro.planning.run_plan import Plan
 
 _TIMES = (("forward_seconds", 10), ("backward_seconds", 11), ("busy_seconds", 7))
 _SHADES = {Kind.FORWARD: "F", Kind.RECOMPUTE: "R", Kind.BACKWARD: "B", Kind.UPDATE: "U", Kind.MODULE: "M"}
@@ -36,15 +40,66 @@ def describe_plans(
             f"  method   {recipe.method.label(plan.blocks)}, {plan.blocks} block(s) on {', '.join(plan.devices)}"
         )
         print(f"  model    {recipe.model.name}, {len(plan.names)} layers, cut {recipe.cut}")
+        print(f"  memory   {format_words(recipe, plan)}")
         print(f"  data     {plan.data_identity}")
         print(f"  batches  {plan.num_batches} of {recipe.data.batch_size}, {plan.steps_per_epoch} an epoch")
         print(f"  seeds    {', '.join(map(str, seeds))} -> {where}/seed-<s>")
+
+
+def format_words(recipe: Recipe, plan: Plan) -> str:
+    """The layout, and where it was chosen by measurement, both times."""
+    if recipe.memory_format != "auto":
+        return plan.memory_format
+    if not plan.format_seconds:
+        return "auto (not measured here yet)"
+    times = ", ".join(f"{name} {1e3 * s:.1f} ms a batch" for name, s in plan.format_seconds.items())
+    return f"{plan.memory_format} (auto: {times})"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a prediction is for: numbers of blocks, the user's own layers, links; `figure`: where to draw it."""
+
+    blocks: str | None = None
+    layer_times: Path | None = None
+    bandwidth: str | None = None
+    latency: str | None = None
+    figure: Path | None = None
+
+    @property
+    def predicts(self) -> bool:
+        """Whether all methods are compared, or one plan is shown."""
+        given = (self.layer_times, self.bandwidth, self.latency, self.figure)
+        return any(value is not None for value in given) or "," in (self.blocks or "")
+
+    def counts(self, default: int) -> list[int]:
+        """The numbers of blocks; UserError where they are none."""
+        words = [str(default)] if self.blocks is None else [w.strip() for w in self.blocks.split(",")]
+        if not all(w.isdigit() and int(w) >= 1 for w in words):
+            raise UserError(
+                f"--blocks {self.blocks!r}: give whole numbers >= 1 separated by commas, for example 2,4,8"
+            )
+        return sorted({int(w) for w in words})
+
+
+def show(
+    name: str, asked: Asked, profile: str | None, settings: Sequence[str], device: str, as_json: bool
+) -> None:
+    """One plan, or all methods at several K."""
+    if not asked.predicts:
+        blocks = None if asked.blocks is None else asked.counts(1)[0]
+        show_plan(name, blocks, profile, settings, device, as_json)
+        return
+    from repro.commands.predict import show_prediction
+
+    show_prediction(name, asked, profile, settings, device, as_json)
 
 
 def show_plan(
     name: str, blocks: int | None, profile: str | None, settings: Sequence[str], device: str, as_json: bool
 ) -> None:
     """Measure the layers and print the plan."""
+    from repro.planning.layer_times import layer_rows
     from repro.planning.machine import environment
     from repro.planning.run_plan import bound, make_plan
 
@@ -81,11 +136,20 @@ def show_plan(
         "bp_seconds_per_batch": alone,
         "speedup_bound": alone / period,
         "oversubscribed": plan.oversubscribed,
+        "memory_format": plan.memory_format,
+        "format_seconds": plan.format_seconds,
     }
     if as_json:
-        print(json.dumps({"rows": rows, "summary": summary, "environment": environment()}, indent=1))
+        every_layer = layer_rows(plan.names, plan.costs)
+        print(
+            json.dumps(
+                {"rows": rows, "summary": summary, "layers": every_layer, "environment": environment()},
+                indent=1,
+            )
+        )
         return
     print(f"{recipe.name}: {summary['method']}, {recipe.model.name}, batch {recipe.data.batch_size}")
+    print(f"memory format: {format_words(recipe, plan)}")
     print("block  layers                                m  recompute  forward ms  backward ms  busy ms")
     for row in rows:
         span = f"{row['first_layer']} .. {row['last_layer']} ({row['layers']})"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+import gzip
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -30,21 +33,14 @@ class Digits(Generated):
 
     def labels(self, train: bool) -> Labels:
         """Digit of each sample: int64 [N]."""
-        digits = self._read()
-        labels: Labels = digits.target.astype(np.int64)
+        labels = _table()[:, -1]
         return labels[self._split(labels, train)]
 
     def images(self, train: bool) -> torch.Tensor:
         """All images of a split: uint8 [N, 1, 8, 8]."""
-        digits = self._read()
-        grey = (digits.images.astype(np.int64) * 255 // 16).astype(np.uint8)
-        return torch.from_numpy(grey[self._split(digits.target, train)][:, None])
-
-    @staticmethod
-    def _read() -> Any:
-        from sklearn.datasets import load_digits
-
-        return load_digits()
+        table = _table()
+        grey = (table[:, :-1] * 255 // 16).astype(np.uint8).reshape(-1, 8, 8)
+        return torch.from_numpy(grey[self._split(table[:, -1], train)][:, None])
 
     @staticmethod
     def _split(labels: Labels, train: bool) -> NDArray[np.bool_]:
@@ -54,3 +50,21 @@ class Digits(Generated):
             rank[of_class] = np.arange(len(of_class))
         test: NDArray[np.bool_] = rank % 5 == 4
         return ~test if train else test
+
+
+@lru_cache(maxsize=1)
+def _table() -> Labels:
+    """64 grey levels 0..16 and the digit of each sample, int64 [1797, 65].
+
+    From scikit-learn's file, not through its `load_digits`: importing scikit-learn takes seconds, in every process.
+    """
+    found = find_spec("sklearn")
+    folders = found.submodule_search_locations if found is not None else None
+    file = Path(folders[0]) / "datasets" / "data" / "digits.csv.gz" if folders else None
+    if file is None or not file.is_file():  # another release keeps it elsewhere
+        from sklearn.datasets import load_digits
+
+        data, target = load_digits(return_X_y=True)
+        return np.column_stack([data, target]).astype(np.int64)
+    with gzip.open(file, "rt") as lines:
+        return np.array([line.split(",") for line in lines]).astype(np.float64).astype(np.int64)

@@ -20,7 +20,7 @@ def run(session: Session) -> dict[str, Any]:
     session.progress.start(plan, session.seed, 0)
     prepare(plan, 0)
     batches = data.load(recipe.data, plan.data_root, session.seed)
-    factories = models.layers(recipe.model, plan.image_shape, plan.num_classes, recipe.memory_format)
+    factories = models.layers(recipe.model, plan.image_shape, plan.num_classes, plan.memory_format)
     layers = [(f.name, f.build(session.seed)) for f in factories]
     pairs = min(MOST_PAIRS, plan.num_batches)
     start = monotonic()

@@ -78,6 +78,8 @@ class Session:
             "model": recipe.model.name,
             "blocks": plan.blocks,
             "cut": list(plan.cut),
+            "memory_format": plan.memory_format,
+            **({"format_seconds": plan.format_seconds} if plan.format_seconds else {}),
             "device": device.type,
             "machine": machine_name(device),
             "cores": cores(),
@@ -86,6 +88,7 @@ class Session:
             "batch_size": recipe.data.batch_size,
             "num_steps": plan.num_batches,
             "oversubscribed": plan.oversubscribed,
+            **({"timing_only": True} if recipe.timing_only else {}),
         }
 
     def accuracies(self) -> dict[str, Any]:

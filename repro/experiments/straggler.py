@@ -14,6 +14,7 @@ from repro.engine.processes.launch import Launch, Listener
 from repro.errors import RunFailed
 from repro.experiments.session import Session, timings
 from repro.experiments.train import samples_from
+from repro.planning.block_times import from_layers
 from repro.recipe import StragglerSpec
 
 
@@ -26,14 +27,21 @@ def run(session: Session) -> dict[str, Any]:
     losses: list[float] = []
     session.progress.start(plan, session.seed, 0)
     session.progress.say(f"seed {session.seed}: first without delays")
+    times = None
+    if plan.recipe.timing_only:
+        assert plan.costs is not None
+        times = from_layers(plan.layer_spans, plan.costs)
+        plan = replace(plan, evaluations={})  # nothing is trained, so there is nothing to evaluate
+        session.progress.say(f"seed {session.seed}: timing only, blocks wait as long as their layers take")
     calm = replace(plan, recipe=plan.recipe.model_copy(update={"straggler": StragglerSpec()}))
-    clean = Launch(calm, session.seed, folder=folder.path).run(
+    clean = Launch(calm, session.seed, block_times=times, folder=folder.path).run(
         Listener(step=lambda batch, loss, samples: losses.append(loss), stalled=session.progress.say)
     )
     session.progress.say(f"seed {session.seed}: now with delays")
     typical = tuple(float(s["busy_seconds"]) for s in clean)
-    delayed = Launch(plan, session.seed, typical_seconds=typical, folder=folder.path).run(
-        Listener(step=_same(losses, session), epoch=session.epoch, stalled=session.progress.say)
+    step = _same(losses, session) if times is None else _timed(session)
+    delayed = Launch(plan, session.seed, typical_seconds=typical, block_times=times, folder=folder.path).run(
+        Listener(step=step, epoch=session.epoch, stalled=session.progress.say)
     )
     samples = samples_from(session, 0)
     before, after = timings(clean, calm, samples), timings(delayed, plan, samples)
@@ -48,6 +56,16 @@ def run(session: Session) -> dict[str, Any]:
             "delays": [int(s["delays"]) for s in delayed],
         },
     }
+
+
+def _timed(session: Session) -> Any:
+    """A batch has passed; there is no loss to record."""
+
+    def step(batch: int, loss: float, samples: int) -> None:
+        session.steps = batch + 1
+        session.write({"kind": "step", "step": batch})
+
+    return step
 
 
 def _same(losses: list[float], session: Session) -> Any:

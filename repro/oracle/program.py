@@ -60,7 +60,7 @@ class Oracle:
         self.data = data.load(recipe.data, plan.data_root, seed)
         schedule = plan.schedule()
         self.m, self.replays = schedule.staleness, schedule.recompute
-        factories = models.layers(recipe.model, self.data.image_shape, plan.num_classes, recipe.memory_format)
+        factories = models.layers(recipe.model, self.data.image_shape, plan.num_classes, plan.memory_format)
         layers = [(f.name, f.build(seed)) for f in factories]
         if plan.approximates:
             self.approximation: gradient.Approximation | None = gradient.attach(

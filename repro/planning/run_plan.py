@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -13,6 +14,7 @@ from repro.cores import cores
 from repro.errors import MissingError, UserError
 from repro.planning.layer_costs import measured_costs
 from repro.planning.machine import machine_name
+from repro.planning.memory_formats import Choice, choose
 from repro.planning.network_checks import check_one_value, check_tied
 from repro.planning.partition import LayerCost, best_cut, spans
 from repro.recipe import Given, Recipe, run_hash
@@ -29,6 +31,8 @@ class Plan:
     devices: tuple[str, ...]  # one per block
     threads: int
     cut: tuple[int, ...]
+    memory_format: str  # "contiguous" or "channels_last"
+    format_seconds: dict[str, float]  # of a batch in each, where `memory_format: auto` measured them
     names: tuple[str, ...]  # of all layers
     shapes: tuple[tuple[int, ...], ...]  # input shape of each layer, then the output, without the batch
     num_classes: int
@@ -93,10 +97,13 @@ def make_plan(
     measurement of layer times (default: where the cut asks for it); times measured before are taken from
     `costs_folder` (default: the machine's cache).
     """
+    if recipe.timing_only:
+        device = "cpu"  # blocks wait there, whatever the machine has
     root = data_root(recipe)
     data.prepare(recipe.data, root)
     seedless = data.load(recipe.data, root, 0)
-    factories = models.layers(recipe.model, seedless.image_shape, seedless.num_classes, recipe.memory_format)
+    layers = partial(models.layers, recipe.model, seedless.image_shape, seedless.num_classes)
+    factories = layers()
     if recipe.blocks > len(factories):
         raise UserError(
             f"blocks = {recipe.blocks} is more than the {len(factories)} layers of {recipe.model.name}: "
@@ -113,10 +120,16 @@ def make_plan(
         recipe, factories, shapes, {seedless.train_batch_size(i) for i in range(min(steps, num_batches))}
     )
     cut = _checked_cut(recipe.cut, len(factories)) if isinstance(recipe.cut, tuple) else ()
-    needed = recipe.cut == "measured" and recipe.blocks > 1
+    needed = (recipe.cut == "measured" and recipe.blocks > 1) or recipe.timing_only
     where = torch.device(devices(recipe.blocks, device)[0])
     known = costs_folder or paths.costs()
     inputs = [(recipe.data.batch_size, *shape) for shape in shapes[:-1]]
+    choice = Choice(recipe.memory_format, {})
+    if recipe.memory_format == "auto":
+        choice = choose(
+            layers, inputs, where, threads, known, machine_name(where), measure=measure is not False
+        )
+    factories = layers(choice.memory_format)
     measure = needed if measure is None else measure
     costs = measured_costs(factories, inputs, where, threads, known, machine_name(where), measure=measure)
     if not isinstance(recipe.cut, tuple) and recipe.blocks > 1:
@@ -127,6 +140,8 @@ def make_plan(
         devices=devices(recipe.blocks, device),
         threads=threads,
         cut=cut,
+        memory_format=choice.memory_format,
+        format_seconds=choice.seconds,
         names=tuple(f.name for f in factories),
         shapes=tuple(shapes),
         num_classes=seedless.num_classes,
@@ -141,7 +156,9 @@ def make_plan(
     )
     check_boundaries(plan)
     check_schedule(plan)
-    number = run_hash(recipe, device=device, data_identity=plan.data_identity, cut=cut)
+    number = run_hash(
+        recipe, device=device, data_identity=plan.data_identity, cut=cut, memory_format=plan.memory_format
+    )
     return replace(plan, hash=number)
 
 

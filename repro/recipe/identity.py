@@ -24,15 +24,22 @@ _LEFT_OUT = {
 # Of `gradient`: without effect where nothing is approximated. Its schedule has none either, but has been in the hash
 # of some full recipes from the start.
 _OF_ESTIMATORS = ("scale", "kernel", "samples")
+# Settings that were added later: they count only where they are not at their default, so that older hashes stay.
+_ONLY_WHERE_USED: dict[str, Any] = {"timing_only": False}
 
 
-def run_hash(recipe: Recipe, *, device: str, data_identity: str, cut: tuple[int, ...]) -> str:
+def run_hash(
+    recipe: Recipe, *, device: str, data_identity: str, cut: tuple[int, ...], memory_format: str | None = None
+) -> str:
     """Return 12 hex digits that name the run's folder.
 
-    Covers the settings, the device type ("cpu" or "cuda", not its index), K, the resolved `cut`, what the
+    Covers the settings, the device type ("cpu" or "cuda", not its index), K, the resolved `cut`
+    (and what `memory_format: auto` has become), what the
     data set holds and the version of the numerics; not the number of threads or of loader workers.
     """
     values = counted(recipe)
+    if values["memory_format"] == "auto" and memory_format is not None:
+        values["memory_format"] = memory_format
     values.update(cut=list(cut), device=device.split(":")[0], data_identity=data_identity, numerics=NUMERICS)
     text = json.dumps(values, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -44,6 +51,9 @@ def counted(recipe: Recipe) -> dict[str, Any]:
     if not _estimates(recipe):
         defaults = type(recipe.gradient)().model_dump(mode="json")
         values["gradient"].update({key: defaults[key] for key in _OF_ESTIMATORS})
+    for name, default in _ONLY_WHERE_USED.items():
+        if values[name] == default:
+            del values[name]
     return values
 
 

@@ -154,11 +154,13 @@ class Recipe(Spec):
     epochs: PositiveInt = 1
     max_steps: PositiveInt | None = None
     evaluate_every: PositiveInt = 1  # epochs
-    memory_format: Literal["contiguous", "channels_last"] = "contiguous"  # of images, maps and filters
+    # Of images, maps and filters; auto: the faster one, measured on this machine (in the hash: what was taken).
+    memory_format: Literal["contiguous", "channels_last", "auto"] = "contiguous"
     norm_statistics: Literal["recompute", "forward", "both"] = "recompute"
     deterministic: bool = True
     gradient: GradientSpec = GradientSpec()
     straggler: StragglerSpec = StragglerSpec()
+    timing_only: bool = False  # straggler only: blocks wait as long as they would compute, nothing is trained
     runtime: RuntimeSpec = RuntimeSpec()
 
     @field_validator("method", mode="before")
@@ -177,4 +179,13 @@ class Recipe(Spec):
             if list(self.cut) != sorted(set(self.cut)):
                 raise ValueError(f"cut must increase, got {list(self.cut)}")
         self.method.check(self.blocks, self.data.batch_size)
+        if self.timing_only and self.experiment != "straggler":
+            raise ValueError(
+                f"timing_only = true: a timing-only run trains nothing, so that only straggler recipes may ask for it, "
+                f"not experiment = '{self.experiment}' (`repro bench pipeline` times all methods)"
+            )
+        if self.timing_only and self.method.name == "dni":
+            raise ValueError(
+                "timing_only = true: the time of method 'dni''s predictor is not known; take another method"
+            )
         return self

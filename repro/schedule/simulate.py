@@ -1,7 +1,8 @@
 """Runs a schedule in simulated time: finds deadlocks before processes start, and gives timelines and bounds.
 
 Blocks run in a fixed order and meet only through first-in-first-out queues, so the times do not depend on
-the order in which blocks are advanced here (a Kahn network); communication is free.
+the order in which blocks are advanced here (a Kahn network). Messages are free unless `links` says what they
+cost (repro/schedule/links.py).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from repro.schedule.actions import Action, Kind, Schedule
+from repro.schedule.links import Links, free
 
 Duration = Callable[[int, Action], float]
 
@@ -58,8 +60,19 @@ class Deadlock(Exception):
 class _Queue:
     """Messages from one block to its neighbour: when each was handed over and when it was taken."""
 
+    transfer: float  # seconds of a message on its way
+    copy: float  # seconds for which a message holds up its sender
+    sent_when_put: bool  # the sender has waited for the transfer
     put: list[float] = field(default_factory=list)
     taken: list[float] = field(default_factory=list)
+
+    def arrival(self) -> float | None:
+        """When the next message is here; None while it is not known. Its receive was posted at the last take."""
+        number = len(self.taken)
+        if number >= len(self.put):
+            return None
+        posted = self.taken[-1] if self.taken else 0.0
+        return max(self.put[number], posted) + (0.0 if self.sent_when_put else self.transfer)
 
 
 @dataclass
@@ -72,43 +85,62 @@ class _Block:
     reason: str = ""
 
 
-def simulate(schedule: Schedule, duration: Duration) -> Timeline:
+def simulate(schedule: Schedule, duration: Duration, links: Links | None = None) -> Timeline:
     """Return when each action runs if action a of block k takes `duration(k, a)` seconds.
 
     Raises Deadlock where no block can go on.
     """
-    count = schedule.num_blocks
-    up = [_Queue() for _ in range(count)]  # up[k]: from block k to k+1
-    down = [_Queue() for _ in range(count)]  # down[k]: from block k to k-1
-    forwarded: dict[int, float] = {}  # batch -> when the last block had forwarded it
-    evaluated: list[dict[int, float]] = [{} for _ in range(count)]
-    blocks = [_Block(k, schedule.actions(k)) for k in range(count)]
-    spans: list[Span] = []
+    return _Simulation(schedule, duration, links or free(schedule.num_blocks)).run()
 
-    def ready(block: _Block, action: Action) -> float | None:
-        """Time from which the action's message is there, or None while it is not known."""
-        k, kind = block.index, action.kind
-        if kind is Kind.FORWARD and k > 0:
-            return _arrival(block, up[k - 1], f"the output of batch {action.batch} of block {k - 1}")
-        takes_gradient = Kind.MODULE if schedule.synthetic else Kind.BACKWARD
-        if kind in (takes_gradient, Kind.AWAIT_GRADIENT) and k < count - 1:
-            return _arrival(block, down[k + 1], f"the gradient of batch {action.batch} of block {k + 1}")
-        if kind is Kind.AWAIT_FORWARDS:
-            block.reason = f"the forward of batch {action.batch} in block {count - 1}"
-            return forwarded.get(action.batch)
-        if kind is Kind.EVALUATE and k > 0:
-            block.reason = f"the evaluation of epoch {action.batch} in block {k - 1}"
-            return evaluated[k - 1].get(action.batch)
-        return 0.0
 
-    def advance(block: _Block) -> bool:
+class _Simulation:
+    """The queues, the blocks and how far each has come."""
+
+    def __init__(self, schedule: Schedule, duration: Duration, links: Links) -> None:
+        count = schedule.num_blocks
+        self.schedule, self.duration, self.links, self.count = schedule, duration, links, count
+        self.takes_gradient = Kind.MODULE if schedule.synthetic else Kind.BACKWARD
+        self.up = [self._queue(k) for k in range(count - 1)]  # up[k]: from block k to k+1
+        self.down = [self._queue(k) for k in range(count - 1)]  # down[k]: from block k+1 to k
+        self.forwarded: dict[int, float] = {}  # batch -> when the last block had forwarded it
+        self.evaluated: list[dict[int, float]] = [{} for _ in range(count)]
+        self.blocks = [_Block(k, schedule.actions(k)) for k in range(count)]
+        self.spans: list[Span] = []
+
+    def _queue(self, boundary: int) -> _Queue:
+        links = self.links
+        return _Queue(links.transfer(boundary), links.copy(boundary), not links.overlaps)
+
+    def run(self) -> Timeline:
+        """Advance every block as far as it goes, in turn, until all have finished."""
+        pending = deque(self.blocks)
+        idle = 0
+        while pending and idle < len(pending):
+            block = pending.popleft()
+            moved = False
+            while self._advance(block):
+                moved = True
+            if block.current is None and block.waiting_room is None:
+                idle = 0
+                continue  # this block has finished
+            pending.append(block)
+            idle = 0 if moved else idle + 1
+        if pending:
+            waits = "; ".join(
+                f"block {b.index} waits for {b.reason} (at {b.current or 'a full queue'})"
+                for b in sorted(pending, key=lambda b: b.index)
+            )
+            raise Deadlock(f"the schedule deadlocks: {waits}")
+        self.spans.sort(key=lambda s: (s.start, s.block))
+        return Timeline(self.count, self.spans)
+
+    def _advance(self, block: _Block) -> bool:
         """Run one action or one wait of `block`; False where it must wait."""
-        k = block.index
         if block.waiting_room is not None:
             queue, number = block.waiting_room
             if len(queue.taken) < number:
                 return False
-            block.clock = max(block.clock, queue.taken[number - 1])
+            block.clock = max(block.clock, queue.taken[number - 1] + self.links.latency)
             block.waiting_room = None
             return True
         if block.current is None:
@@ -116,60 +148,58 @@ def simulate(schedule: Schedule, duration: Duration) -> Timeline:
             if block.current is None:
                 return False
         action = block.current
-        arrival = ready(block, action)
+        arrival = self._ready(block, action)
         if arrival is None:
             return False
         start = max(block.clock, arrival)
-        end = start + duration(k, action)
+        end = start + self.duration(block.index, action)
         block.clock, block.current = end, None
         if action.kind not in (Kind.AWAIT_GRADIENT, Kind.AWAIT_FORWARDS):
-            spans.append(Span(k, action, start, end))
-        takes_gradient = Kind.MODULE if schedule.synthetic else Kind.BACKWARD
-        if action.kind is Kind.FORWARD:
-            if k > 0:
-                up[k - 1].taken.append(start)
-            if k < count - 1:
-                _hand_over(block, up[k], end, schedule.output_room[k], action, k + 1)
-            else:
-                forwarded[action.batch] = end
-        if action.kind is takes_gradient and k < count - 1:
-            down[k + 1].taken.append(start)
-        if action.kind is Kind.BACKWARD and k > 0:
-            _hand_over(block, down[k], end, schedule.gradient_room[k], action, k - 1)
-        if action.kind is Kind.EVALUATE:
-            evaluated[k][action.batch] = end
+            self.spans.append(Span(block.index, action, start, end))
+        self._take(block.index, action, start)
+        self._give(block, action, end)
         return True
 
-    pending = deque(blocks)
-    idle = 0
-    while pending and idle < len(pending):
-        block = pending.popleft()
-        moved = False
-        while advance(block):
-            moved = True
-        if block.current is None and block.waiting_room is None:
-            idle = 0
-            continue  # this block has finished
-        pending.append(block)
-        idle = 0 if moved else idle + 1
-    if pending:
-        waits = "; ".join(
-            f"block {b.index} waits for {b.reason} (at {b.current or 'a full queue'})"
-            for b in sorted(pending, key=lambda b: b.index)
-        )
-        raise Deadlock(f"the schedule deadlocks: {waits}")
-    spans.sort(key=lambda s: (s.start, s.block))
-    return Timeline(count, spans)
+    def _ready(self, block: _Block, action: Action) -> float | None:
+        """Time from which the action's message is there, or None while it is not known."""
+        k, kind, last = block.index, action.kind, self.count - 1
+        if kind is Kind.FORWARD and k > 0:
+            block.reason = f"the output of batch {action.batch} of block {k - 1}"
+            return self.up[k - 1].arrival()
+        if kind in (self.takes_gradient, Kind.AWAIT_GRADIENT) and k < last:
+            block.reason = f"the gradient of batch {action.batch} of block {k + 1}"
+            return self.down[k].arrival()
+        if kind is Kind.AWAIT_FORWARDS:
+            block.reason = f"the forward of batch {action.batch} in block {last}"
+            done = self.forwarded.get(action.batch)
+            return None if done is None else done + self.links.latency
+        if kind is Kind.EVALUATE and k > 0:
+            block.reason = f"the evaluation of epoch {action.batch} in block {k - 1}"
+            return self.evaluated[k - 1].get(action.batch)
+        return 0.0
 
+    def _take(self, k: int, action: Action, now: float) -> None:
+        if action.kind is Kind.FORWARD and k > 0:
+            self.up[k - 1].taken.append(now)
+        if action.kind is self.takes_gradient and k < self.count - 1:
+            self.down[k].taken.append(now)
 
-def _arrival(block: _Block, queue: _Queue, what: str) -> float | None:
-    number = len(queue.taken)
-    block.reason = what
-    return queue.put[number] if number < len(queue.put) else None
+    def _give(self, block: _Block, action: Action, now: float) -> None:
+        k = block.index
+        if action.kind is Kind.FORWARD:
+            if k < self.count - 1:
+                _hand_over(block, self.up[k], now, self.schedule.output_room[k], action, k + 1)
+            else:
+                self.forwarded[action.batch] = now
+        if action.kind is Kind.BACKWARD and k > 0:
+            _hand_over(block, self.down[k - 1], now, self.schedule.gradient_room[k], action, k - 1)
+        if action.kind is Kind.EVALUATE:
+            self.evaluated[k][action.batch] = now
 
 
 def _hand_over(block: _Block, queue: _Queue, now: float, room: int, action: Action, taker: int) -> None:
-    queue.put.append(now)
+    block.clock = now + queue.copy
+    queue.put.append(block.clock)
     limit = room if action.room is None else action.room
     if len(queue.put) > limit:
         block.waiting_room = (queue, len(queue.put) - limit)

@@ -13,6 +13,7 @@ from repro.data.colours import Colours
 from repro.data.digits import Digits
 from repro.errors import UserError
 from repro.recipe.schema import DataSpec
+from tests import conftest
 
 ROOT = Path("nowhere")
 
@@ -89,3 +90,19 @@ def test_identity_names_what_is_used_and_is_stable() -> None:
 def test_settings_of_other_sets_are_refused(setting: dict[str, object]) -> None:
     with pytest.raises(UserError, match=rf"data\.{next(iter(setting))} = .* only, not for digits"):
         data.prepare(DataSpec(name="digits", **setting), ROOT)
+
+
+def test_digits_are_scikit_learns_read_without_it() -> None:
+    """Importing scikit-learn takes longer than a smoke run's training; its file gives the same numbers."""
+    import subprocess
+    import sys
+
+    from sklearn.datasets import load_digits
+
+    from repro.data.digits import _table
+
+    theirs = load_digits()
+    assert np.array_equal(_table()[:, -1], theirs.target)
+    assert np.array_equal(_table()[:, :-1].reshape(-1, 8, 8), theirs.images)
+    code = "import sys; from repro.data.digits import _table; _table(); sys.exit('sklearn' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=conftest.ROOT, timeout=60).returncode == 0

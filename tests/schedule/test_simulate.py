@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from repro.methods import parse_method
-from repro.schedule import Action, Deadlock, Kind, simulate
+from repro.schedule import Action, Deadlock, Kind, Links, simulate
 from repro.schedule.decoupled import decoupled
 
 WORK = {Kind.FORWARD: 1.0, Kind.RECOMPUTE: 1.0, Kind.BACKWARD: 2.0}
@@ -103,3 +103,35 @@ def test_longer_queues_absorb_more_jitter() -> None:
     assert ends[0] == max(ends)
     assert ends[-1] == min(ends)
     assert ends[0] > 1.02 * ends[-1]
+
+
+def test_bp_pays_every_message_in_full() -> None:
+    """K = 2, 4, 8: 2 (K-1) messages a batch, each latency + bytes / bandwidth + copy; nothing can hide them."""
+    for blocks in (2, 4, 8):
+        links = Links((100.0,) * (blocks - 1), latency=0.5, bandwidth=50.0, copy_bandwidth=200.0)
+        schedule = parse_method("bp").schedule(blocks, 40, {})
+        timeline = simulate(schedule, lambda k, a, blocks=blocks: WORK.get(a.kind, 0.0) / blocks, links)
+        assert timeline.period() == pytest.approx(3 + 2 * (blocks - 1) * (0.5 + 2.0 + 0.5))
+
+
+def test_fdg_hides_transfers_that_are_shorter_than_its_work_and_not_its_copies() -> None:
+    links = Links((100.0,), latency=0.1, bandwidth=200.0)
+    schedule = parse_method("fdg").schedule(2, 80, {})
+
+    def duration(k: int, action: Action) -> float:
+        return WORK.get(action.kind, 0.0) / 2
+
+    assert simulate(schedule, duration, links).period() == pytest.approx(1.5)
+    copied = Links((100.0,), latency=0.1, bandwidth=200.0, copy_bandwidth=1000.0)
+    assert simulate(schedule, duration, copied).period() == pytest.approx(1.6)
+    blocking = Links((100.0,), latency=0.1, bandwidth=200.0, overlaps=False)
+    assert simulate(schedule, duration, blocking).period() == pytest.approx(1.5 + 0.6)
+
+
+def test_a_link_carries_one_message_at_a_time() -> None:
+    """Where a transfer takes longer than a block's work, the link sets the pace."""
+    links = Links((100.0,), bandwidth=25.0)
+    schedule = parse_method({"name": "dsp", "staleness": "p=2 q=1"}).schedule(2, 80, {})
+    assert simulate(schedule, lambda k, a: WORK.get(a.kind, 0.0) / 2, links).period() == pytest.approx(
+        4.0, rel=0.1
+    )

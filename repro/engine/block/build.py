@@ -15,7 +15,7 @@ from repro.schedule import Schedule
 def build_block(plan: Plan, index: int, seed: int, schedule: Schedule) -> Block:
     """Return block `index` of `plan` with its first weights; UserError where layers share weights."""
     recipe, device = plan.recipe, torch.device(plan.devices[index])
-    factories = models.layers(recipe.model, plan.image_shape, plan.num_classes, recipe.memory_format)
+    factories = models.layers(recipe.model, plan.image_shape, plan.num_classes, plan.memory_format)
     low, high = plan.layer_spans[index]
     layers = [(f.name, f.build(seed).to(device)) for f in factories[low:high]]
     models.shared_parameters(layers)

@@ -22,6 +22,7 @@ class Stopwatch:
 
     device: torch.device
     keep_batches: int = 0
+    waited: float = 0.0  # seconds of all waits for messages so far
     _open: list[tuple[Any, Any]] = field(default_factory=list)  # of the batch under way
     _batches: list[float | list[tuple[Any, Any]]] = field(default_factory=list)
     _spans: list[tuple[str, float, float, bool]] = field(default_factory=list)
@@ -46,8 +47,10 @@ class Stopwatch:
         """Record what runs inside as waiting for `action`'s messages."""
         wall = time.monotonic()
         yield
+        end = time.monotonic()
+        self.waited += end - wall
         if action.batch < self.keep_batches:
-            self._spans.append((str(action), wall, time.monotonic(), True))
+            self._spans.append((str(action), wall, end, True))
 
     def _event(self) -> Any:
         event: Any = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]

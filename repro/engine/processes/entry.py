@@ -10,6 +10,7 @@ import threading
 import traceback
 from contextlib import suppress
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -37,6 +38,7 @@ def run_block(job: dict[str, Any], connection: Connection, status: Any) -> None:
     try:
         plan = Plan(recipe=validate(job["recipe"]), **job["plan"])
         prepare(plan, index)
+        before = _resident()
         method = plan.recipe.method
         network = Network(
             index,
@@ -46,7 +48,9 @@ def run_block(job: dict[str, Any], connection: Connection, status: Any) -> None:
             getattr(method, "locking", "") == "barrier",
             plan.recipe.runtime,
         )
-        worker = Worker(plan, index, job["seed"], network, reporter, job["typical_seconds"])
+        worker = Worker(
+            plan, index, job["seed"], network, reporter, job["typical_seconds"], job["block_times"]
+        )
         summary = worker.run(job["checkpoints"], job["resume"])
         if job["final_weights"] is not None:
             state = {
@@ -55,7 +59,7 @@ def run_block(job: dict[str, Any], connection: Connection, status: Any) -> None:
                 for k, v in layer.state_dict().items()
             }
             torch.save(state, job["final_weights"] / f"block-{index}.pt")
-        summary["rss_bytes"] = _peak_resident()
+        summary["rss_bytes"], summary["rss_before_bytes"] = _peak_resident(), before
         reporter.done(summary)
     except PeerLost as error:
         code = 1
@@ -113,6 +117,12 @@ def _die_with_parent(connection: Connection) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True, name="parent watch").start()
+
+
+def _resident() -> int:
+    """Bytes of this process in memory now; 0 where the system does not say."""
+    file = Path("/proc/self/statm")
+    return int(file.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if file.is_file() else 0
 
 
 def _peak_resident() -> int:

@@ -26,6 +26,7 @@ from repro.engine.processes.entry import run_block
 from repro.engine.processes.reporter import describe
 from repro.engine.transport.loopback import ADDRESS, listen
 from repro.errors import RunFailed
+from repro.planning.block_times import BlockTimes
 from repro.planning.run_plan import Plan
 
 GRACE_SECONDS = 2.0  # between asking processes to end and killing them
@@ -82,6 +83,7 @@ class Launch:
     resume: Path | None = None
     final_weights: Path | None = None
     typical_seconds: tuple[float, ...] | None = None
+    block_times: tuple[BlockTimes, ...] | None = None  # timing-only: blocks wait instead of computing
     checkpoint_extra: Callable[[], dict[str, Any]] = dict
     folder: Path | None = None
 
@@ -112,6 +114,7 @@ class Launch:
                     "final_weights": self.final_weights,
                     "log": log,
                     "typical_seconds": self.typical_seconds[k] if self.typical_seconds else None,
+                    "block_times": self.block_times[k] if self.block_times else None,
                 }
                 process = context.Process(
                     target=run_block, args=(job, theirs, status), name=f"repro block {k}"

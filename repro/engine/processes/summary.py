@@ -45,6 +45,7 @@ def summary(worker: Worker, end: float) -> dict[str, Any]:
         "predictor_bytes": worker.predictor_bytes,
         "graph_bytes": max(block.graph_bytes.values(), default=0),
         "threads": torch.get_num_threads(),
+        "waited_seconds": worker.watch.waited,
         "spans": worker.watch.spans(worker.started),
         "delays": worker.straggler.count,
         "gradient": None if approximation is None else approximation.report(),

@@ -14,6 +14,7 @@ from repro.engine.block.build import build_block
 from repro.engine.block.predictor import SyntheticInterface
 from repro.engine.block.samples import Key, Samples
 from repro.engine.block.stopwatch import Stopwatch
+from repro.engine.block.timed_block import TimedBlock, TimedSamples
 from repro.engine.processes import checkpoint
 from repro.engine.processes.delays import Straggler
 from repro.engine.processes.evaluation import evaluate
@@ -24,6 +25,7 @@ from repro.engine.processes.summary import summary
 from repro.engine.transport.channel import Inbox, Outbox
 from repro.engine.transport.message import Envelope
 from repro.engine.transport.process_group import Network
+from repro.planning.block_times import BlockTimes
 from repro.planning.run_plan import Plan
 from repro.schedule import Action, Kind
 
@@ -42,6 +44,7 @@ class Worker:
         network: Network,
         reporter: Reporter,
         typical_seconds: float | None = None,
+        block_times: BlockTimes | None = None,
     ) -> None:
         self.plan, self.index = plan, index
         self.network, self.reporter = network, reporter
@@ -49,10 +52,16 @@ class Worker:
         self.low, self.high = plan.layer_spans[index]
         self.device = torch.device(plan.devices[index])
         self.schedule = plan.schedule()
-        self.samples = Samples(plan, index, seed)
-        self.block = build_block(plan, index, seed, self.schedule)
         self.straggler = Straggler(plan.recipe.straggler, seed, index, typical_seconds)
         self.watch = Stopwatch(self.device, keep_batches=RECORDED_BATCHES)
+        if block_times is None:
+            self.samples, self.block = (
+                Samples(plan, index, seed),
+                build_block(plan, index, seed, self.schedule),
+            )
+        else:
+            self.samples = TimedSamples(plan, index, seed)
+            self.block = TimedBlock(plan, index, self.schedule, block_times, self.watch)
         self.synthetic = (
             SyntheticInterface.build(plan, index, seed, self.device) if self.schedule.synthetic else None
         )

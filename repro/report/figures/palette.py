@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from repro.report.stored.group import Group
@@ -31,4 +32,15 @@ def styles(groups: Iterable[Group]) -> dict[str, Style]:
         colour = wanted if wanted not in used else spare[0] if spare else _SPARE[len(found) % len(_SPARE)]
         used.add(colour)
         found[group.title] = (colour, MARKERS[len(found) % len(MARKERS)])
+    return found
+
+
+def method_colours(labels: Iterable[str]) -> dict[str, str]:
+    """{label: colour} for labels that begin with a method's name ("GPipe(M=4)"); no two alike."""
+    found: dict[str, str] = {}
+    for label in labels:
+        name = re.split(r"[^a-z]", label.lower())[0]
+        wanted = _METHOD.get(name, _SPARE[0])
+        spare = [c for c in _SPARE if c not in found.values()]
+        found[label] = wanted if wanted not in found.values() else spare[0] if spare else wanted
     return found

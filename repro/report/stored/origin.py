@@ -33,6 +33,7 @@ def with_origin(group: Group, *, forgiving: bool = False) -> Group:
     if today is None:
         asked = overrides(group.runs[-1])
         return replace(group, changed={k: (None, v) for k, v in stored.items() if _covers(asked, k)})
+    today = _with_format(today, stored)
     if stored == today:
         return group
     whole = differences(today, stored)
@@ -40,10 +41,18 @@ def with_origin(group: Group, *, forgiving: bool = False) -> Group:
         asked = overrides(run)
         changed = {key: pair for key, pair in whole.items() if _covers(asked, key)}
         again = resolved(recipe_of(run), group.profile, to_json(asked))
+        again = again and _with_format(again, stored)
         if again == stored or known is None or forgiving:
             return replace(group, changed=changed).marked(f"with {describe(whole)}")
     stale = replace(group, changed=changed, stale=describe(differences(again or today, stored)))
     return stale.marked("stale: the recipe has changed since")
+
+
+def _with_format(settings: dict[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Where a recipe says `memory_format: auto`, a run made with either layout is what it asks for."""
+    if settings.get("memory_format") != "auto" or "memory_format" not in stored:
+        return settings
+    return {**settings, "memory_format": stored["memory_format"]}
 
 
 def overrides(run: StoredRun) -> dict[str, Any]:

@@ -66,11 +66,14 @@ class Source:
         default_factory=dict, repr=False
     )
 
-    def find(self, wanted: Wanted) -> Found:
-        """Groups of the runs that are `wanted`; the reference runs where the user has not one of them."""
+    def find(self, wanted: Wanted, *, timing_only: bool = False) -> Found:
+        """Groups of the runs that are `wanted`; the reference runs where the user has not one of them.
+
+        Runs that trained nothing are found only by who asks for them (`timing_only`), and then alone.
+        """
         for root in [*([] if self.reference else [self.root]), *self._project()]:
             runs, unreadable = self._runs(root)
-            kept = [r for r in runs if self._asked(r) and wanted(r)]
+            kept = [r for r in runs if self._asked(r) and trained(r) is not timing_only and wanted(r)]
             if kept:
                 reference = root.resolve() == paths.reference().resolve()
                 every = [with_origin(g, forgiving=reference) for g in _grouped(kept, unreadable)]
@@ -111,6 +114,11 @@ class Source:
 def experiment(run: StoredRun) -> str:
     """The kind of run: train, straggler, gradient-gap or bias."""
     return str(run.recipe.get("experiment") or (run.result or {}).get("experiment") or "train")
+
+
+def trained(run: StoredRun) -> bool:
+    """Whether the run trained a network; in a timing-only run blocks waited instead of computing."""
+    return not run.recipe.get("timing_only", False)
 
 
 def in_group(run: StoredRun, group: str) -> bool:

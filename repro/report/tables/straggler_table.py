@@ -10,6 +10,7 @@ from repro.report.stored.pairing import pairing_note, partner
 from repro.report.stored.published import anchors, key
 from repro.report.stored.source import Source, experiment
 from repro.report.table import Column, Measured, Table, Value
+from repro.store import StoredRun
 
 DESCRIPTION = (
     "slow-down under random delays per method, and against FR (Table 2 of the DSP paper, our definition)"
@@ -36,9 +37,12 @@ COLUMNS = [
 
 def build(source: Source, select: str) -> Table:
     """A row per method."""
-    found = source.find(lambda run: experiment(run) == "straggler")
+    found = source.find(_wanted)
     groups = sorted((part for group in found.groups for part in group.split()), key=order)
     table = Table("straggler", COLUMNS, [row(group, groups) for group in groups])
+    timed = source.find(_wanted, timing_only=True)
+    parts = sorted((part for group in timed.groups for part in group.split()), key=order)
+    table.rows += [row(group, parts) for group in parts]
     table.caption = [
         "Slow-down = 100 (seconds with delays / seconds without - 1), same recipe and seed, measured in one command; mean "
         "and 95 % interval from the logarithms of the ratios over seeds. The definition is ours, the paper's is not known.",
@@ -48,7 +52,14 @@ def build(source: Source, select: str) -> Table:
         "Against FR (mailbox, the authors' order): difference of the slow-downs in points, in pairs by seed.",
         *anchors("straggler", {key(g) for g in groups}),
     ]
-    return finish(table, found, nothing=NOTHING)
+    if parts:
+        words = "Timing only: blocks waited as long as their measured layers take, and trained nothing; rows of their own."
+        table.caption.append(words)
+    return finish(table, found if found.groups else timed, nothing=NOTHING)
+
+
+def _wanted(run: StoredRun) -> bool:
+    return experiment(run) == "straggler"
 
 
 def row(group: Group, groups: list[Group]) -> dict[str, Value]:
@@ -60,7 +71,10 @@ def row(group: Group, groups: list[Group]) -> dict[str, Value]:
             group.values(slowdown), base.values(slowdown), paired=shares_start(group, base)
         )
         against = Measured(change, len(group.started))
+    timed = bool(group.settings.get("timing_only"))
     crowded = "more blocks than cores or devices: the times are no speed-up" if group.oversubscribed else ""
+    if timed:  # a wait takes no core
+        crowded = "timing only, no training"
     return {
         **context(group),
         "delays": delays(group),

@@ -1,0 +1,131 @@
+"""Predictions for a user's own layer times and links, and what is said where the input is wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from repro.errors import UserError
+from repro.planning import units
+from repro.planning.layer_times import read_layer_times
+from repro.planning.partition import LayerCost
+from repro.planning.prediction import Network, predict
+from tests.conftest import ROOT
+
+TINY = str(ROOT / "tests" / "recipes_for_tests" / "tiny-dsp.yaml")
+EVEN = Network("even", 8, (LayerCost(1.0, 2.0),) * 16, ((4, 4, 4),) * 17)
+
+
+def speedups(**links: float) -> dict[tuple[int, str], float]:
+    return {(r["blocks"], r["method"]): r["speedup"] for r in predict(EVEN, (1, 2, 4, 8, 16), **links)}
+
+
+def test_free_messages_reach_the_closed_forms() -> None:
+    found = speedups()
+    for blocks in (2, 4, 8, 16):
+        assert found[blocks, "BP"] == pytest.approx(1)
+        assert found[blocks, "FDG"] == pytest.approx(blocks)
+        assert found[blocks, "GPipe(M=4, kept)"] == pytest.approx(4 * blocks / (4 + blocks - 1))
+
+
+def test_messages_cost_bp_their_whole_time_and_a_slow_link_sets_everyones_pace() -> None:
+    message = 4 * 8 * 64  # bytes
+    found = speedups(latency=0.5, bandwidth=message / 2.0)
+    assert found[4, "BP"] == pytest.approx(48 / (48 + 2 * 3 * 2.5))
+    quick = speedups(latency=0.25, bandwidth=message / 0.5)
+    assert quick[16, "FDG"] == pytest.approx(16), (
+        "two rounds of 3 s hide two messages of 0.75 s and a round above"
+    )
+    # There and back, with a round above between, 1 + 2.5 + 3 + 2.5 s must pass before the backward two rounds later.
+    assert found[16, "FDG"] == pytest.approx(48 / 4, rel=0.01)
+    assert found[16, "DSP(p=5 q=2)"] == pytest.approx(speedups()[16, "DSP(p=5 q=2)"]), (
+        "longer queues hide them"
+    )
+    slow = speedups(bandwidth=message / 6.0)
+    assert slow[16, "DSP(p=5 q=2)"] == pytest.approx(48 / 6, rel=0.02)
+
+
+def test_more_blocks_than_layers_are_refused() -> None:
+    with pytest.raises(
+        UserError, match=r"--blocks 17 is not possible with the 16 layers of even: give 1\.\.16"
+    ):
+        predict(EVEN, (17,))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("10GB/s", 1e10), ("800 MB/s", 8e8), ("25Gbit/s", 25e9 / 8), ("1GiB/s", 1024.0**3)]
+)
+def test_bandwidths_with_units(text: str, value: float) -> None:
+    assert units.bandwidth(text) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("10", "'10' has no unit"),
+        ("10GB", "unknown unit 'GB'"),
+        ("10gb/s", "Did you mean GB/s?"),
+        ("fast", "is not a number with a unit"),
+        ("0GB/s", "must be larger than 0"),
+    ],
+)
+def test_a_bandwidth_without_a_unit_is_refused_with_the_units(text: str, words: str) -> None:
+    with pytest.raises(UserError) as caught:
+        units.bandwidth(text)
+    assert words in str(caught.value)
+    assert units.seconds("20us") == pytest.approx(2e-5)
+
+
+@pytest.mark.parametrize(
+    ("layers", "words"),
+    [
+        (
+            [{"name": "a", "forward_seconds": 1, "backward_seconds": 2}],
+            "it has 1 layers, the recipe's model has 2",
+        ),
+        (
+            [{"name": n, "forward_seconds": 1, "backward_seconds": 2} for n in "ac"],
+            "layer 1 is 'c', the recipe's model has 'b' there",
+        ),
+        (
+            [{"name": n, "forward_seconds": -1, "backward_seconds": 2} for n in "ab"],
+            "forward_seconds of layer a is -1: give seconds, a number >= 0",
+        ),
+        ("nothing", "expected"),
+    ],
+)
+def test_a_file_of_other_layers_is_refused_with_the_reason(layers: Any, words: str, tmp_path: Path) -> None:
+    file = tmp_path / "times.json"
+    file.write_text(json.dumps({"layers": layers}))
+    with pytest.raises(UserError) as caught:
+        read_layer_times(file, ["a", "b"])
+    assert words in str(caught.value)
+
+
+def test_what_plan_writes_plan_reads_and_draws(repro: Callable[..., Any], tmp_path: Path) -> None:
+    times, picture = tmp_path / "times.json", tmp_path / "k.svg"
+    own = repro("plan", TINY, "--profile", "smoke", "--json")
+    assert own.returncode == 0, own.stderr
+    document = json.loads(own.stdout)
+    for i, layer in enumerate(document["layers"]):  # as if measured elsewhere
+        layer.update(forward_seconds=0.01 * (i + 1), backward_seconds=0.02 * (i + 1))
+    times.write_text(json.dumps(document))
+    links = ["--bandwidth", "1GB/s", "--latency", "20us"]
+    words = ["plan", TINY, "--profile", "smoke", "--blocks", "2,3", "--layer-times", str(times), *links]
+    found = repro(*words, "--figure", str(picture), "--json")
+    assert found.returncode == 0, found.stderr
+    answer = json.loads(found.stdout)
+    total = sum(0.03 * (i + 1) for i in range(len(document["layers"])))
+    assert answer["summary"]["seconds_per_batch_on_one_device"] == pytest.approx(total)
+    assert {row["blocks"] for row in answer["rows"]} == {2, 3}
+    assert picture.read_text().lstrip().startswith("<?xml")
+    wrong = repro("plan", TINY, "--profile", "smoke", "--blocks", "2,3", "--bandwidth", "10")
+    assert wrong.returncode == 2
+    assert "--bandwidth '10' has no unit" in wrong.stderr
+    deep = repro("plan", TINY, "--profile", "smoke", "--blocks", "2,99", "--layer-times", str(times))
+    assert deep.returncode == 2
+    assert "--blocks 99 is not possible" in deep.stderr
