@@ -39,6 +39,9 @@ class Plan:
     data_root: Path
     data_identity: str
     hash: str
+    engine: str = (
+        "processes"  # or "sequential": all blocks in one process; changes no number, so not in the hash
+    )
 
     @property
     def blocks(self) -> int:
@@ -77,14 +80,21 @@ class Plan:
 
 
 def make_plan(
-    recipe: Recipe, device: str, *, measure: bool | None = None, costs_folder: Path | None = None
+    recipe: Recipe,
+    device: str,
+    *,
+    measure: bool | None = None,
+    costs_folder: Path | None = None,
+    engine: str = "processes",
+    share: int | None = None,
 ) -> Plan:
     """Resolve `recipe` for `device` ("cpu" or "cuda"); prepares the data, measures layers, checks the schedule.
 
     Raises UserError, before any process starts, where blocks exceed layers, a cut is out of range or the
     schedule deadlocks; MissingError where data or devices are not there. `measure` forces or forbids the
     measurement of layer times (default: where the cut asks for it); times measured before are taken from
-    `costs_folder` (default: the machine's cache).
+    `costs_folder` (default: the machine's cache). `engine`: "processes" or "sequential"; `share`: the cores that
+    the run has (default: all that this process may use).
     """
     root = data_root(recipe)
     data.prepare(recipe.data, root)
@@ -95,7 +105,9 @@ def make_plan(
             f"blocks = {recipe.blocks} is more than the {len(factories)} layers of {recipe.model.name}: "
             f"give 1..{len(factories)}"
         )
-    threads = recipe.runtime.threads or max(1, cores() // recipe.blocks)
+    share = cores() if share is None else share
+    apart = recipe.runtime.threads or max(1, share // recipe.blocks)  # with a process a block
+    threads = recipe.runtime.threads or (share if engine == "sequential" else apart)
     steps = seedless.steps_per_epoch
     num_batches = min(steps * recipe.epochs, recipe.max_steps or steps * recipe.epochs)
     evaluations = evaluation_points(recipe, steps, num_batches)
@@ -111,13 +123,13 @@ def make_plan(
     known = costs_folder or paths.costs()
     inputs = [(recipe.data.batch_size, *shape) for shape in shapes[:-1]]
     measure = needed if measure is None else measure
-    costs = measured_costs(factories, inputs, where, threads, known, machine_name(where), measure=measure)
+    costs = measured_costs(factories, inputs, where, apart, known, machine_name(where), measure=measure)
     if not isinstance(recipe.cut, tuple) and recipe.blocks > 1:
         basis = costs if recipe.cut == "measured" and costs else _estimated(factories, shapes)
         cut = best_cut(basis, recompute)
     plan = Plan(
         recipe=recipe,
-        devices=devices(recipe.blocks, device),
+        devices=devices(recipe.blocks, device, engine),
         threads=threads,
         cut=cut,
         names=tuple(f.name for f in factories),
@@ -131,6 +143,7 @@ def make_plan(
         data_root=root,
         data_identity=data.identity(recipe.data, root),
         hash="",
+        engine=engine,
     )
     check_boundaries(plan)
     check_schedule(plan)
@@ -151,8 +164,11 @@ def evaluation_points(recipe: Recipe, steps: int, num_batches: int) -> dict[int,
     return dict(sorted(points.items()))
 
 
-def devices(blocks: int, device: str) -> tuple[str, ...]:
-    """The device of each block; blocks share GPUs in turn where there are fewer. MissingError without any."""
+def devices(blocks: int, device: str, engine: str = "processes") -> tuple[str, ...]:
+    """The device of each block; blocks share GPUs in turn where there are fewer. MissingError without any.
+
+    With the sequential engine all blocks are on the first GPU.
+    """
     if device == "cpu":
         return ("cpu",) * blocks
     count = torch.cuda.device_count()
@@ -160,7 +176,8 @@ def devices(blocks: int, device: str) -> tuple[str, ...]:
         raise MissingError(
             "device 'cuda' was asked for, but this machine has no CUDA device: use --device cpu"
         )
-    return tuple(f"cuda:{k % count}" for k in range(blocks))
+    used = 1 if engine == "sequential" else count
+    return tuple(f"cuda:{k % used}" for k in range(blocks))
 
 
 def check_boundaries(plan: Plan) -> None:

@@ -32,7 +32,9 @@ CLOSED_FORMS = [
 ]
 
 
-@pytest.mark.parametrize(("method", "time"), CLOSED_FORMS, ids=lambda given: "T" if callable(given) else str(given))
+@pytest.mark.parametrize(
+    ("method", "time"), CLOSED_FORMS, ids=lambda given: "T" if callable(given) else str(given)
+)
 @pytest.mark.parametrize("blocks", [2, 3, 4])
 def test_closed_forms_for_balanced_blocks(method: Any, time: Any, blocks: int) -> None:
     assert speedup(method, blocks) == pytest.approx(3 / time(blocks), rel=1e-9)

@@ -1,4 +1,4 @@
-"""Where the process of a block begins and ends."""
+"""Where a process of a run begins and ends: with one block, or with all blocks in turn."""
 
 from __future__ import annotations
 
@@ -8,15 +8,20 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from repro.engine.processes.interleave import Interleaved
 from repro.engine.processes.reporter import Reporter
 from repro.engine.processes.worker import Worker
 from repro.engine.transport.channel import PeerLost
+from repro.engine.transport.in_memory import Exchange, MemoryNetwork
+from repro.engine.transport.ports import BlockNetwork
 from repro.engine.transport.process_group import Network
 from repro.errors import ReproError
 from repro.planning.run_plan import Plan
@@ -25,43 +30,66 @@ from repro.recipe import validate
 _PR_SET_PDEATHSIG = 1
 
 
-def run_block(job: dict[str, Any], connection: Connection, status: Any) -> None:
-    """Run one block to its end and leave the process; errors go to the parent with their traceback."""
-    index = job["index"]
-    reporter = Reporter(connection, status, index)
+def run_blocks(job: dict[str, Any], connection: Connection, status: Any) -> None:
+    """Run the blocks of `job` to their end and leave the process; errors go to the parent with their traceback."""
+    blocks: tuple[int, ...] = job["blocks"]
+    reporters = [Reporter(connection, status, k) for k in blocks]
+    acting = reporters[0]
     _die_with_parent(connection)
     code = 0
     try:
         plan = Plan(recipe=validate(job["recipe"]), **job["plan"])
-        prepare(plan, index)
-        method = plan.recipe.method
-        network = Network(
-            index, plan.blocks, plan.devices, job["port"], getattr(method, "locking", "") == "barrier"
-        )
-        worker = Worker(plan, index, job["seed"], network, reporter, job["typical_seconds"])
-        summary = worker.run(job["checkpoints"], job["resume"])
-        if job["final_weights"] is not None:
-            state = {
-                f"{name}.{k}": v.cpu()
-                for name, layer in worker.block.layers
-                for k, v in layer.state_dict().items()
-            }
-            torch.save(state, job["final_weights"] / f"block-{index}.pt")
-        summary["rss_bytes"] = _peak_resident()
-        reporter.done(summary)
+        prepare(plan, blocks[0])
+        if plan.engine == "sequential":
+            exchange = Exchange()
+            networks: list[BlockNetwork] = [MemoryNetwork(k, exchange) for k in blocks]
+            workers = _workers(plan, job, networks, reporters)
+            together = Interleaved(workers, exchange)
+            try:
+                summaries = together.run(job["checkpoints"], job["resume"])
+            finally:
+                acting = reporters[together.acting]
+        else:
+            barrier = getattr(plan.recipe.method, "locking", "") == "barrier"
+            network = Network(blocks[0], plan.blocks, plan.devices, job["port"], barrier)
+            workers = _workers(plan, job, [network], reporters)
+            summaries = [workers[0].run(job["checkpoints"], job["resume"])]
+        for worker, reporter, summary in zip(workers, reporters, summaries, strict=True):
+            if job["final_weights"] is not None:
+                torch.save(final_state(worker), job["final_weights"] / f"block-{worker.index}.pt")
+            summary["rss_bytes"] = _peak_resident()
+            reporter.done(summary)
     except PeerLost as error:
         code = 1
-        reporter.failed(traceback.format_exc(), str(error), True, 1)
+        acting.failed(traceback.format_exc(), str(error), True, 1)
     except ReproError as error:
         code = error.exit_code
-        reporter.failed("", str(error), False, code)
+        acting.failed("", str(error), False, code)
     except BaseException as error:
         code = 1
-        reporter.failed(traceback.format_exc(), f"{type(error).__name__}: {error}", False, 1)
+        acting.failed(traceback.format_exc(), f"{type(error).__name__}: {error}", False, 1)
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)  # no destructor may wait for a neighbour that is gone
+
+
+def _workers(
+    plan: Plan, job: dict[str, Any], networks: Sequence[BlockNetwork], reporters: Sequence[Reporter]
+) -> list[Worker]:
+    """The workers of this process's blocks."""
+    typical = job["typical_seconds"]
+    return [
+        Worker(plan, k, job["seed"], network, reporter, None if typical is None else typical[k])
+        for k, network, reporter in zip(job["blocks"], networks, reporters, strict=True)
+    ]
+
+
+def final_state(worker: Worker) -> dict[str, Tensor]:
+    """Weights and statistics of a block, by layer, on the CPU."""
+    return {
+        f"{name}.{k}": v.cpu() for name, layer in worker.block.layers for k, v in layer.state_dict().items()
+    }
 
 
 def prepare(plan: Plan, index: int) -> None:
