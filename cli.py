@@ -29,6 +29,14 @@ class Device(StrEnum):
     cuda = "cuda"
 
 
+class Engine(StrEnum):
+    """How a run is carried out; it changes no number."""
+
+    auto = "auto"
+    processes = "processes"
+    sequential = "sequential"
+
+
 class Select(StrEnum):
     """Which test accuracy a table states."""
 
@@ -45,6 +53,9 @@ SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE
 OutOption = Annotated[Path | None, typer.Option("--out", help="folder of runs instead of results/runs")]
 JsonOption = Annotated[bool, typer.Option("--json", help="one JSON object on stdout")]
 DeviceOption = Annotated[Device, typer.Option("--device", help="where blocks run")]
+EngineOption = Annotated[
+    Engine, typer.Option("--engine", help="a process per block, or all blocks in turn on one core or GPU")
+]
 
 
 @app.command("list")
@@ -84,13 +95,17 @@ def run(
     dry_run: Annotated[bool, typer.Option(help="resolve and print the plan, run nothing")] = False,
     fail_fast: Annotated[bool, typer.Option(help="stop at the first seed that fails")] = False,
     fresh: Annotated[bool, typer.Option(help="run again what is finished or was cut off")] = False,
+    engine: EngineOption = Engine.auto,
+    jobs: Annotated[int, typer.Option(help="runs at once, each with its own cores or GPUs")] = 1,
+    force: Annotated[bool, typer.Option("--force", help="let more jobs share what there is")] = False,
 ) -> None:
     """Run recipes, all of them seed by seed; finished seeds are skipped, cut-off ones resumed."""
     from repro.commands.run import run_recipes
 
     code = run_recipes(
-        recipes, seeds, seed_list, profile, settings or [], out, device.value, dry_run, fail_fast, fresh
-    )
+        recipes, seeds, seed_list, profile, settings or [], out, device.value, dry_run, fail_fast, fresh,
+        engine.value, jobs, force,
+    )  # fmt: skip
     raise typer.Exit(code)
 
 
@@ -137,11 +152,12 @@ def verify(
     steps: Annotated[int, typer.Option(help="batches to train")] = 30,
     seed: Annotated[int, typer.Option(help="seed of both")] = 0,
     device: DeviceOption = Device.cpu,
+    engine: EngineOption = Engine.processes,
 ) -> None:
-    """Compare the K-process engine with the one-process oracle; exit 0 only if they agree."""
+    """Compare an engine with the oracle, a plain program of the same rule; exit 0 only if they agree."""
     from repro.commands.verify import verify_recipe
 
-    raise typer.Exit(verify_recipe(recipe, profile, settings or [], steps, seed, device.value))
+    raise typer.Exit(verify_recipe(recipe, profile, settings or [], steps, seed, device.value, engine.value))
 
 
 @app.command()

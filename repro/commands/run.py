@@ -22,8 +22,14 @@ def run_recipes(
     dry_run: bool,
     fail_fast: bool,
     fresh: bool,
+    engine: str = "auto",
+    jobs: int = 1,
+    force: bool = False,
 ) -> int:
-    """Resolve everything, then run; returns the exit code (the first failure's, 130 or 143 if interrupted)."""
+    """Resolve everything, then run; returns the exit code (the first failure's, 130 or 143 if interrupted).
+
+    `engine`: "auto", "processes" or "sequential"; `jobs`: runs at once, more than there are cores with `force` only.
+    """
     chosen_seeds = choose_seeds(seeds, seed_list)
     if device != "cuda" and not dry_run:
         from repro.engine.processes import fork_server as server
@@ -32,8 +38,10 @@ def run_recipes(
     recipes = [choose_recipe(name, profile, settings, "cpu" if device == "cpu" else "cuda") for name in names]
     device = choose_device(device)
 
+    from repro.planning.seats import Seats
     from repro.progress import progress_for_terminal
     from repro.runner import Terminated, orderly_end, plan_runs, run_all
+    from repro.side_by_side import SideBySide
 
     folder = out or paths.runs()
     if dry_run:
@@ -47,9 +55,14 @@ def run_recipes(
     with orderly_end():
         progress = None
         try:
-            plans = plan_runs(recipes, folder, device)
+            seats = Seats.on(device, jobs, force)
+            plans = plan_runs(recipes, folder, device, engine, seats)
             progress = progress_for_terminal()
-            outcomes = run_all(plans, chosen_seeds, folder, progress, fail_fast=fail_fast, fresh=fresh)
+            if jobs > 1:
+                several = SideBySide(seats, folder, progress, fail_fast=fail_fast, fresh=fresh)
+                outcomes = several.run(plans, chosen_seeds)
+            else:
+                outcomes = run_all(plans, chosen_seeds, folder, progress, fail_fast=fail_fast, fresh=fresh)
         except KeyboardInterrupt:
             return 130
         except Terminated:

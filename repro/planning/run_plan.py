@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -14,7 +15,7 @@ from repro.planning.layer_costs import measured_costs
 from repro.planning.machine import cores, machine_name
 from repro.planning.network_checks import check_one_value, check_tied
 from repro.planning.partition import LayerCost, best_cut, spans
-from repro.recipe import Recipe, run_hash
+from repro.recipe import Recipe, run_hash, validate
 from repro.schedule import Action, Deadlock, Kind, Schedule, simulate
 
 EVALUATION_COST = 1.0  # relative seconds of an evaluation in the deadlock check; any positive value will do
@@ -39,9 +40,10 @@ class Plan:
     data_root: Path
     data_identity: str
     hash: str
-    engine: str = (
-        "processes"  # or "sequential": all blocks in one process; changes no number, so not in the hash
-    )
+    # How it is carried out; changes no number, so it is not in the hash.
+    engine: str = "processes"  # or "sequential": all blocks in one process; "oracle": no engine
+    jobs: int = 1  # runs at once on this machine
+    pinned: tuple[int, ...] = ()  # cores that the run's processes keep to; () = all
 
     @property
     def blocks(self) -> int:
@@ -77,6 +79,17 @@ class Plan:
         return self.recipe.method.schedule(
             self.blocks, self.num_batches, self.evaluations if evaluations else {}
         )
+
+
+def packed(plan: Plan) -> dict[str, Any]:
+    """The plan as plain data, for another process; a recipe may hold a class from a file there."""
+    values = {f.name: getattr(plan, f.name) for f in fields(plan)}
+    return {**values, "recipe": plan.recipe.model_dump(mode="json")}
+
+
+def unpacked(values: Mapping[str, Any]) -> Plan:
+    """Inverse of `packed`."""
+    return Plan(**{**values, "recipe": validate(values["recipe"])})
 
 
 def make_plan(

@@ -20,12 +20,11 @@ from repro.engine.processes.interleave import Interleaved
 from repro.engine.processes.reporter import Reporter
 from repro.engine.processes.worker import Worker
 from repro.engine.transport.channel import PeerLost
-from repro.engine.transport.in_memory import Exchange, MemoryNetwork
+from repro.engine.transport.exchange import Exchange, MemoryNetwork
 from repro.engine.transport.ports import BlockNetwork
 from repro.engine.transport.process_group import Network
 from repro.errors import ReproError
-from repro.planning.run_plan import Plan
-from repro.recipe import validate
+from repro.planning.run_plan import Plan, unpacked
 
 _PR_SET_PDEATHSIG = 1
 
@@ -35,10 +34,10 @@ def run_blocks(job: dict[str, Any], connection: Connection, status: Any) -> None
     blocks: tuple[int, ...] = job["blocks"]
     reporters = [Reporter(connection, status, k) for k in blocks]
     acting = reporters[0]
-    _die_with_parent(connection)
+    end_with_parent(connection)
     code = 0
     try:
-        plan = Plan(recipe=validate(job["recipe"]), **job["plan"])
+        plan = unpacked(job["plan"])
         prepare(plan, blocks[0])
         if plan.engine == "sequential":
             exchange = Exchange()
@@ -94,6 +93,8 @@ def final_state(worker: Worker) -> dict[str, Tensor]:
 
 def prepare(plan: Plan, index: int) -> None:
     """Threads and numerics of this process, the same in the oracle."""
+    if plan.pinned and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, plan.pinned)
     torch.set_num_threads(plan.threads)
     device = torch.device(plan.devices[index])
     if device.type == "cuda":
@@ -106,7 +107,8 @@ def prepare(plan: Plan, index: int) -> None:
             torch.backends.cudnn.benchmark = True
 
 
-def _die_with_parent(connection: Connection) -> None:
+def end_with_parent(connection: Connection) -> None:
+    """Leave Ctrl-C to the parent, and end at once when it is gone: it never writes to `connection`, only closes it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends all blocks in order
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if sys.platform == "linux":

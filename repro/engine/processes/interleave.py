@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.engine.processes.worker import Worker
-from repro.engine.transport.in_memory import Exchange, MemoryInbox
+from repro.engine.transport.exchange import Exchange, MemoryInbox
 from repro.errors import RunFailed
 from repro.schedule import Action, Kind
 

@@ -11,7 +11,7 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from repro.engine.processes import fork_server as server
 from repro.engine.processes.entry import run_blocks
 from repro.engine.processes.reporter import describe
 from repro.errors import RunFailed, UserError
-from repro.planning.run_plan import Plan
+from repro.planning.run_plan import Plan, packed
 
 GRACE_SECONDS = 2.0  # between asking processes to end and killing them
 GATHER_SECONDS = 1.0  # after a failure, for the block that caused it to report
@@ -103,8 +103,7 @@ class Launch:
             for blocks in shares:
                 ours, theirs = context.Pipe()
                 job = {
-                    "recipe": plan.recipe.model_dump(mode="json"),
-                    "plan": {name: getattr(plan, name) for name in _PLAN_FIELDS},
+                    "plan": packed(plan),
                     "blocks": blocks,
                     "seed": self.seed,
                     "port": store.port if store is not None else 0,
@@ -173,9 +172,6 @@ class Launch:
         elif kind == "failed":
             block, trace, text, secondary, code = rest
             child.failure = (block, trace, text, secondary, code)
-
-
-_PLAN_FIELDS = tuple(f.name for f in fields(Plan) if f.name != "recipe")  # a recipe travels as plain data
 
 
 def check_port(port: int) -> None:

@@ -1,6 +1,6 @@
 """What a block needs of whatever carries its messages: two ends of a queue, and a network that opens them.
 
-Two carriers fill this in: `channel` and `process_group` between processes, `in_memory` inside one process.
+Two carriers fill this in: `channel` and `process_group` between processes, `exchange` inside one process.
 """
 
 from __future__ import annotations
