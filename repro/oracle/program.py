@@ -85,6 +85,7 @@ class Oracle:
         ]
         self.momentum: list[Weights] = [{} for _ in self.nets]
         self.norms = [batch_norms(net) for net in self.nets]
+        self.norm_momentum = {id(norm): norm.momentum for norms in self.norms for norm in norms}
         self.deferred = (
             [DeferredStatistics(norms) for norms in self.norms]
             if recipe.method.micro_batches(recipe.data.batch_size) > 1
@@ -92,9 +93,8 @@ class Oracle:
         )
         self.predictors = self._predictors() if schedule.synthetic else None
         self.kept: list[dict[tuple[int, int], Kept]] = [{} for _ in self.nets]
-        self.inputs: list[dict[tuple[int, int], Tensor]] = [
-            {} for _ in self.nets
-        ]  # arrived, not yet forwarded
+        # arrived, not yet forwarded
+        self.inputs: list[dict[tuple[int, int], Tensor]] = [{} for _ in self.nets]
         self.true_gradients: list[dict[int, tuple[Tensor, Tensor, Tensor]]] = [{} for _ in self.nets]
 
     def run(self) -> OracleResult:
@@ -290,6 +290,7 @@ class Oracle:
         for norms, net in zip(self.norms, self.nets, strict=True):
             set_tracking(norms, True)
             net.eval()
+        running = self._recalibrate()
         for step in range(self.data.test_steps):
             x = self.data.test_images(step)
             for net, weights in zip(self.nets, self.weights, strict=True):
@@ -297,6 +298,25 @@ class Oracle:
             labels = self.data.test_labels(step)
             total += float(functional.cross_entropy(x, labels, reduction="sum"))
             correct += int((x.argmax(1) == labels).sum())
-        for net in self.nets:
+        for net, state in zip(self.nets, running, strict=True):
+            net.load_state_dict(state, strict=False)
             net.train()
         return total / self.data.test_size, 100.0 * correct / self.data.test_size
+
+    def _recalibrate(self) -> list[Weights]:
+        """Statistics of the first training batches at the present weights, if the recipe asks; returns the running ones."""
+        before = [{name: b.clone() for name, b in net.named_buffers()} for net in self.nets]
+        number = self.plan.recipe.norm_recalibration
+        norms = [norm for norms in self.norms for norm in norms] if number else []
+        for norm in norms:
+            norm.reset_running_stats()
+            norm.momentum = None  # the mean over batches
+            norm.train()
+        for batch in range(number):
+            x = self.data.train_images(batch)
+            for net, weights in zip(self.nets, self.weights, strict=True):
+                x = functional_call(net, weights, (x, 0, 0))
+        for norm in norms:
+            norm.momentum = self.norm_momentum[id(norm)]
+            norm.eval()
+        return before

@@ -13,7 +13,7 @@ from repro import data, models, paths
 from repro.errors import MissingError, UserError
 from repro.planning.layer_costs import measured_costs
 from repro.planning.machine import cores, machine_name
-from repro.planning.network_checks import check_one_value, check_tied
+from repro.planning.network_checks import check_one_value, check_recalibration, check_tied
 from repro.planning.partition import LayerCost, best_cut, spans
 from repro.recipe import Recipe, run_hash, validate
 from repro.schedule import Action, Deadlock, Kind, Schedule, simulate
@@ -126,6 +126,7 @@ def make_plan(
     evaluations = evaluation_points(recipe, steps, num_batches)
     recompute = recipe.method.schedule(recipe.blocks, num_batches, {}).recompute
     shapes = models.shapes(factories, seedless.image_shape)
+    check_recalibration(recipe, steps)
     check_tied(factories)
     check_one_value(
         recipe, factories, shapes, {seedless.train_batch_size(i) for i in range(min(steps, num_batches))}

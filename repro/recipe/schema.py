@@ -150,6 +150,9 @@ class Recipe(Spec):
     evaluate_every: PositiveInt = 1  # epochs
     memory_format: Literal["contiguous", "channels_last"] = "contiguous"  # of images, maps and filters
     norm_statistics: Literal["recompute", "forward", "both"] = "recompute"
+    norm_recalibration: Annotated[int, Field(ge=0, strict=True)] = (
+        0  # training batches; 0: running statistics
+    )
     deterministic: bool = True
     gradient: GradientSpec = GradientSpec()
     straggler: StragglerSpec = StragglerSpec()

@@ -1,8 +1,12 @@
-"""Evaluation through the blocks: its own messages, apart from the training queues; statistics are left alone."""
+"""Evaluation through the blocks: its own messages, apart from the training queues; statistics are left alone.
+
+With `norm_recalibration: N` the first N training batches pass before the test set, and BN evaluates with their
+statistics at the present weights; the running statistics come back afterwards, so training does not notice.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -30,9 +34,15 @@ class Evaluation:
     def batches(self) -> Iterator[None]:
         """Carry the evaluation out; gives way after each batch."""
         total, correct = 0.0, 0
-        with self.block.evaluating():
+        calibration = self.plan.recipe.norm_recalibration
+        with self.block.evaluating(recalibrate=calibration > 0):
+            for batch in range(calibration):
+                self._pass(batch, self.data.train_images, self.data.train_batch_size(batch), batch)
+                yield
+            self.block.calibrated()
             for step in range(self.data.test_steps):
-                x = self._pass(step)
+                size = self.data.test_batch_size(step)
+                x = self._pass(step, self.data.test_images, size, calibration + step)
                 if self.index == self.plan.blocks - 1:
                     labels = self.data.test_labels(step)
                     total += float(torch.nn.functional.cross_entropy(x, labels, reduction="sum"))
@@ -43,18 +53,17 @@ class Evaluation:
         if self.index == self.plan.blocks - 1:
             self.result = total / self.data.test_size, 100.0 * correct / self.data.test_size
 
-    def _pass(self, step: int) -> Tensor:
-        """Take a batch, run the block on it, hand the output on; returns the output."""
-        size = self.data.test_batch_size(step)
+    def _pass(self, step: int, images: Callable[[int], Tensor], size: int, number: int) -> Tensor:
+        """Take a batch of `size`, the evaluation's message `number`, run the block on it, hand the output on; returns it."""
         if self.index == 0:
-            x = self.data.test_images(step)
+            x = images(step)
         else:
-            envelope = Envelope("evaluation", step, 0, (size, *self.plan.shapes[self.low]))
-            x = self.network.receive_now(self.index - 1, envelope, step)
+            envelope = Envelope("evaluation", number, 0, (size, *self.plan.shapes[self.low]))
+            x = self.network.receive_now(self.index - 1, envelope, number)
         x = self.block.evaluate(x)
         if self.index < self.plan.blocks - 1:
-            envelope = Envelope("evaluation", step, 0, (size, *self.plan.shapes[self.high]))
-            self._sent.append(self.network.send_now(self.index + 1, envelope, x, step))
+            envelope = Envelope("evaluation", number, 0, (size, *self.plan.shapes[self.high]))
+            self._sent.append(self.network.send_now(self.index + 1, envelope, x, number))
             if len(self._sent) > UNDER_WAY:
                 self.network.wait(self._sent.pop(0), self.index + 1)
         return x
