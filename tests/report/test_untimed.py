@@ -64,4 +64,4 @@ def test_memory_of_runs_beside_each_other_counts_and_of_one_process_does_not() -
     assert set(MEMORY) <= set(comparable({**result, **BESIDE}))
     assert not set(MEMORY) & set(comparable({**result, **SEQUENTIAL}))
     mixed = {**result, "engine": "sequential+processes", "timed": False}
-    assert not set((*TIMES, *MEMORY)) & set(comparable(mixed))
+    assert not {*TIMES, *MEMORY} & set(comparable(mixed))
