@@ -177,7 +177,7 @@ def plan(
 
 @app.command()
 def bench(
-    name: Annotated[str, typer.Argument(help="engine, kernels, peers or startup")],
+    name: Annotated[str, typer.Argument(help="engine, kernels, peers, sequential or startup")],
     as_json: JsonOption = False,
     settings: SetOption = None,
 ) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from repro.errors import UserError, nearest
 from repro.recipe import parse_overrides
 
-NAMES = ("engine", "kernels", "peers", "startup")
+NAMES = ("engine", "kernels", "peers", "sequential", "startup")
 
 
 def run_bench(name: str, as_json: bool, settings: Sequence[str]) -> int:
@@ -113,6 +113,15 @@ def _peers(options: dict[str, Any]) -> list[dict[str, Any]]:
     return peers.rows(**options)
 
 
+def _sequential(options: dict[str, Any]) -> list[dict[str, Any]]:
+    from repro.benchmarks.one_process import SequentialBench
+
+    if "methods" in options:
+        options = {**options, "methods": tuple(_words(options["methods"]))}
+    _only(options, [f.name for f in fields(SequentialBench)])
+    return SequentialBench(**options).rows()
+
+
 def _only(options: dict[str, Any], known: Sequence[str]) -> None:
     for key in options:
         if key not in known:
@@ -123,5 +132,6 @@ _BENCHMARKS: dict[str, Callable[[dict[str, Any]], list[dict[str, Any]]]] = {
     "engine": _engine,
     "kernels": _kernels,
     "peers": _peers,
+    "sequential": _sequential,
     "startup": _startup,
 }

@@ -35,24 +35,23 @@ def set_tracking(norms: Iterable[_BatchNorm], on: bool) -> None:
 def recalibrated(norms: Sequence[_BatchNorm]) -> Iterator[None]:
     """While open, statistics are gathered anew: the mean over the forwards of `norms` in training mode so far.
 
-    The running statistics come back unchanged at the end. Each forward weighs the same (as torch's own
-    `torch.optim.swa_utils.update_bn`); their variance is the unbiased one, as in training.
+    The running statistics are put aside, not written to (graphs that were kept know their tensors), and come back.
+    Each forward weighs the same, as in `torch.optim.swa_utils.update_bn`; the variance is the unbiased one, as in
+    training.
     """
-    before = [
-        ({name: t.clone() for name, t in norm._buffers.items() if t is not None}, norm.momentum)
-        for norm in norms
-    ]
+    before = [(dict(norm._buffers), norm.momentum) for norm in norms]
     for norm in norms:
+        norm._buffers.update(
+            {k: None if v is None else torch.empty_like(v) for k, v in norm._buffers.items()}
+        )
         norm.reset_running_stats()
         norm.momentum = None  # a plain mean
     try:
         yield
     finally:
         for norm, (buffers, momentum) in zip(norms, before, strict=True):
+            norm._buffers.update(buffers)
             norm.momentum = momentum
-            with torch.no_grad():
-                for name, value in buffers.items():
-                    norm._buffers[name].copy_(value)  # type: ignore[union-attr]
 
 
 @dataclass

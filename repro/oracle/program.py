@@ -26,6 +26,7 @@ from repro import data, gradient, models
 from repro.methods.dni import DNI
 from repro.models.gradient_predictor import build_synthetic
 from repro.models.norm_statistics import DeferredStatistics, batch_norms, set_tracking
+from repro.oracle.calibration import fresh_statistics, put_back
 from repro.oracle.net import Kept, Net, Weights
 from repro.planning.run_plan import Plan
 
@@ -85,7 +86,6 @@ class Oracle:
         ]
         self.momentum: list[Weights] = [{} for _ in self.nets]
         self.norms = [batch_norms(net) for net in self.nets]
-        self.norm_momentum = {id(norm): norm.momentum for norms in self.norms for norm in norms}
         self.deferred = (
             [DeferredStatistics(norms) for norms in self.norms]
             if recipe.method.micro_batches(recipe.data.batch_size) > 1
@@ -290,7 +290,7 @@ class Oracle:
         for norms, net in zip(self.norms, self.nets, strict=True):
             set_tracking(norms, True)
             net.eval()
-        running = self._recalibrate()
+        running = fresh_statistics(self._calibrate, self.norms, self.plan.recipe.norm_recalibration)
         for step in range(self.data.test_steps):
             x = self.data.test_images(step)
             for net, weights in zip(self.nets, self.weights, strict=True):
@@ -298,25 +298,12 @@ class Oracle:
             labels = self.data.test_labels(step)
             total += float(functional.cross_entropy(x, labels, reduction="sum"))
             correct += int((x.argmax(1) == labels).sum())
-        for net, state in zip(self.nets, running, strict=True):
-            net.load_state_dict(state, strict=False)
+        put_back(running)
+        for net in self.nets:
             net.train()
         return total / self.data.test_size, 100.0 * correct / self.data.test_size
 
-    def _recalibrate(self) -> list[Weights]:
-        """Statistics of the first training batches at the present weights, if the recipe asks; returns the running ones."""
-        before = [{name: b.clone() for name, b in net.named_buffers()} for net in self.nets]
-        number = self.plan.recipe.norm_recalibration
-        norms = [norm for norms in self.norms for norm in norms] if number else []
-        for norm in norms:
-            norm.reset_running_stats()
-            norm.momentum = None  # the mean over batches
-            norm.train()
-        for batch in range(number):
-            x = self.data.train_images(batch)
-            for net, weights in zip(self.nets, self.weights, strict=True):
-                x = functional_call(net, weights, (x, 0, 0))
-        for norm in norms:
-            norm.momentum = self.norm_momentum[id(norm)]
-            norm.eval()
-        return before
+    def _calibrate(self, batch: int) -> None:
+        x = self.data.train_images(batch)
+        for net, weights in zip(self.nets, self.weights, strict=True):
+            x = functional_call(net, weights, (x, 0, 0))

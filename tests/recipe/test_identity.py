@@ -67,3 +67,11 @@ def test_a_changed_default_or_version_of_the_numerics_changes_the_hash(
         update={"optimizer": OptimizerSpec(**{**recipe.optimizer.model_dump(), "decay": 0.2})}
     )
     assert hash_of(other_default) != before
+
+
+def test_a_setting_that_came_later_counts_only_where_it_is_used(tiny: Callable[..., Any]) -> None:
+    """The names of runs that are older than norm_recalibration stay."""
+    recipe = tiny()
+    assert hash_of(tiny(norm_recalibration=0)) == hash_of(recipe)
+    assert hash_of(tiny(norm_recalibration=4)) != hash_of(recipe)
+    assert hash_of(tiny(norm_recalibration=4)) != hash_of(tiny(norm_recalibration=5))
