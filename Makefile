@@ -1,28 +1,54 @@
 VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+# What `make run` runs: make run RECIPE="fr-resnet164 dsp-resnet164" SEEDS=3 PROFILE=quick
+RECIPE ?= bp-resnet98-k2 dsp-resnet98-k2
+SEEDS ?= 3
+PROFILE ?=
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: ## make .venv and install the project with all it needs to run and to test
+run: $(READY) ## train BP and DSP on two blocks, then print the tables and draw the figures (a few minutes)
+	$(BIN)/repro run $(RECIPE) --seeds $(SEEDS) $(if $(PROFILE),--profile $(PROFILE))
+	@for table in $(TABLES); do echo; $(BIN)/repro table $$table; done
+	@echo; echo "Pictures:"; $(BIN)/repro figures $(FIGURES)
+
+# The tables and figures that speak of these recipes.
+APPROXIMATED := full-% zero-% random-% top1-% sampled-% shared-topk-%
+TABLES = $(if $(filter-out straggler-% bias-% gradient-gap-% $(APPROXIMATED),$(RECIPE)),accuracy speedup) \
+	$(if $(filter straggler-%,$(RECIPE)),straggler) $(if $(filter bias-%,$(RECIPE)),bias) \
+	$(if $(filter $(APPROXIMATED),$(RECIPE)),gradient-approximation)
+FIGURES = $(if $(filter-out straggler-% bias-% gradient-gap-% $(APPROXIMATED),$(RECIPE)),loss speedup) \
+	$(if $(filter straggler-%,$(RECIPE)),straggler) $(if $(filter gradient-gap-%,$(RECIPE)),gradient-gap) \
+	$(if $(filter $(APPROXIMATED),$(RECIPE)),gradient-approximation)
+
+setup: $(READY) ## make .venv and install the project with all it needs to run and to test
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "make: $(PYTHON) is older than Python 3.11 or missing: give another, make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	@echo "Setting up $(VENV): PyTorch and its friends, a few minutes once" >&2
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade-strategy only-if-needed -e '.[dev]'
 	$(BIN)/repro --help > /dev/null
+	@touch $@
 
-test: ## run the tests
+test: $(READY) ## run the tests
 	$(BIN)/python -m pytest
 
-check: ## what CI runs: format, lint, types, tests
+check: $(READY) ## what CI runs: format, lint, types, tests
 	$(BIN)/ruff format --check repro tests cli.py
 	$(BIN)/ruff check repro tests cli.py
 	$(BIN)/mypy
 	$(BIN)/python -m pytest
 
-figures: ## draw all figures that the stored runs allow into results/figures
+figures: $(READY) ## draw all figures that the stored runs allow into results/figures
 	$(BIN)/repro figures
 
-bench: ## measure the engine's speed (a quiet machine, please)
+bench: $(READY) ## measure the engine's speed (a quiet machine, please)
 	$(BIN)/repro bench engine
 
 # What `make results` runs: the comparisons that the claims need, at a size for two cores (profile reference).
@@ -37,7 +63,7 @@ APPROXIMATION := full-resnet20 zero-resnet20-s1 random-resnet20-s1 top1-resnet20
 SHORT := --set epochs=3 --set optimizer.milestones=[]  # enough for a time per batch
 REFERENCE := --profile reference --seeds 5 --out results/reference
 
-results: ## make the reference runs again (an hour or two on a quiet machine; goes on where it was cut off)
+results: $(READY) ## make the reference runs again (an hour or two on a quiet machine; goes on where it was cut off)
 	$(BIN)/repro run $(ACCURACY) $(REFERENCE)
 	$(BIN)/repro run $(GRADIENT_GAP) $(REFERENCE)
 	$(BIN)/repro run $(APPROXIMATION) $(REFERENCE)
@@ -46,11 +72,11 @@ results: ## make the reference runs again (an hour or two on a quiet machine; go
 	$(BIN)/repro run $(STRAGGLERS) $(REFERENCE)
 	$(BIN)/repro run bias-resnet20 $(REFERENCE)
 	$(MAKE) $(patsubst %,results/reference/bench/%.json,kernels engine)
-	$(BIN)/repro report --readme README.md
+	$(BIN)/repro report --readme README.md --readme docs/results.md
 
 results/reference/bench/%.json:
 	$(BIN)/repro bench $* $(if $(filter engine,$*),--set steps=16)
 	@mkdir -p $(@D) && cp results/bench/$*.json $@
 
-.PHONY: help setup test check figures bench results
+.PHONY: help run setup test check figures bench results
 .DEFAULT_GOAL := help

@@ -204,15 +204,16 @@ def report(
     profile: ProfileOption = None,
     reference: Annotated[bool, typer.Option(help="show the committed reference runs")] = False,
     readme: Annotated[
-        Path | None, typer.Option(help="refresh this file's generated blocks instead of a page")
+        list[Path] | None,
+        typer.Option(help="refresh this file's generated blocks instead of a page; may be repeated"),
     ] = None,
 ) -> None:
     """One self-contained HTML page: tables, figures, environment, commands; or the generated blocks of a README."""
     from repro.commands.reports import refresh_readme, write_page
 
-    if readme is not None:
-        refresh_readme(readme)
-    if readme is None or out is not None:
+    for page in readme or []:
+        refresh_readme(page)
+    if not readme or out is not None:
         write_page(out or Path("results/report.html"), runs, profile, reference)
 
 

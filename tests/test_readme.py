@@ -10,7 +10,7 @@ from repro import paths
 from repro.report.pages import readme
 from tests.conftest import ROOT
 
-README = ROOT / "README.md"
+README, RESULTS = ROOT / "README.md", ROOT / "docs" / "results.md"
 STALE = f"is not what results/reference says; refresh it with: {readme.COMMAND}"
 
 
@@ -20,9 +20,16 @@ def _in_the_tree(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_generated_blocks_are_fresh() -> None:
-    words = README.read_text(encoding="utf-8")
-    assert {m.group(1) for m in readme.BLOCK.finditer(words)} == {"headline", "figure", "claims"}
-    assert readme.fresh(words) == words, f"README.md {STALE}"
+    for page, blocks in ((README, {"figure", "glance", "verdicts"}), (RESULTS, {"headline", "claims"})):
+        words = page.read_text(encoding="utf-8")
+        assert {m.group(1) for m in readme.BLOCK.finditer(words)} == blocks
+        assert readme.fresh(words) == words, f"{page.name} {STALE}"
+
+
+def test_tables_fit_a_page_on_github() -> None:
+    heads = re.findall(r"^\|(.+)\|\n\| ?:?-", README.read_text(encoding="utf-8"), re.MULTILINE)
+    assert heads
+    assert all(head.count("|") < 7 for head in heads), heads
 
 
 def test_the_figure_is_fresh() -> None:

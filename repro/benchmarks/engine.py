@@ -1,10 +1,9 @@
 """`repro bench engine`: what the engine costs, and how near each method comes to its own bound.
 
 All methods train the same network on the same data in the same rounds. The bound is what the simulator gives
-for layer
-times measured in the same command, with free communication; a method's speed-up is its ratio to BP of the
-same round,
-through the same engine. A bare PyTorch loop on the same threads is the floor of the engine at K = 1.
+for layer times measured in the same command, with free communication; a method's speed-up is its ratio to BP
+of the same round, through the same engine. A bare PyTorch loop on the same threads is the floor of the engine
+at K = 1.
 """
 
 from __future__ import annotations

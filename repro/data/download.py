@@ -56,9 +56,8 @@ def download(url: str, path: Path, expected: str, otherwise: str = "") -> None:
     """Fetch `url` (or its mirror) to `path`, which appears only once its MD5 is `expected`.
 
     The caller holds the lock of the folder (`locked`). Raises MissingError, after seconds, where the network
-    does
-    not answer, and where what came is not the file; nothing is left behind then. `otherwise` is one more way
-    to get it.
+    does not answer, and where what came is not the file; nothing is left behind then. `otherwise` is one more
+    way to get it.
     """
     url = mirrored(url)
     part = path.with_name(path.name + ".part")

@@ -32,8 +32,8 @@ class FashionMnist:
     """60000 training and 10000 test images.
 
     Looks in the data folder itself, in its fashion-mnist/, in torchvision's FashionMNIST/raw/, and where
-    Debian's
-    package dataset-fashion-mnist puts the files; else fetches torchvision's files into fashion-mnist/.
+    Debian's package dataset-fashion-mnist puts the files; else fetches torchvision's files into
+    fashion-mnist/.
     """
 
     num_classes = 10

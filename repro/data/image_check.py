@@ -25,9 +25,8 @@ def read_image(path: str | Path, draft: int | None = None) -> Image.Image:
     """Return the image at `path` as 8-bit RGB, decoded to its last byte.
 
     16-bit grey keeps its high byte (a plain conversion would clip it to white). `draft` allows a JPEG to be
-    decoded
-    at a smaller scale, down to that many pixels a side: quicker, and damage shows just the same. Raises
-    OSError, SyntaxError or ValueError where the file is damaged.
+    decoded at a smaller scale, down to that many pixels a side: quicker, and damage shows just the same.
+    Raises OSError, SyntaxError or ValueError where the file is damaged.
     """
     with Image.open(path) as image:
         if draft is not None:

@@ -1,10 +1,9 @@
 """How far a method's gradient is from BP's at the same weights and batch (Fig. 5, claims D4 and D6).
 
 For each update t: the method's gradient of block k, and the gradient of plain back-propagation through the
-whole
-network at W^(t) on batch t. Recorded: ||difference|| / number of parameters and the cosine per block, and the norm
-of the whole BP gradient; at every step of the first hundred, then once an epoch, and at each of the last
-twenty. It runs as the one-process oracle, to which the engine is equal bit for bit.
+whole network at W^(t) on batch t. Recorded: ||difference|| / number of parameters and the cosine per block,
+and the norm of the whole BP gradient; at every step of the first hundred, then once an epoch, and at each of
+the last twenty. It runs as the one-process oracle, to which the engine is equal bit for bit.
 """
 
 from __future__ import annotations

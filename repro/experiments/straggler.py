@@ -1,9 +1,8 @@
 """Straggler experiment (our definition, dsp.md section 5): the same seed without and with random delays.
 
 Slow-down % = 100 (time with delays / time without - 1). The delays are the same for every method: whether
-batch i
-of block k is delayed depends on (seed, k, i), its length on the block's compute time in the run without
-delays.
+batch i of block k is delayed depends on (seed, k, i), its length on the block's compute time in the run
+without delays.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ def _backward(
     x: Tensor, dy: Tensor, weight: Tensor, geometry: Geometry, mask: tuple[bool, bool, bool]
 ) -> tuple[Tensor, Tensor, Tensor]:
     # What `mask` leaves out is really not computed, with one exception: on CPU oneDNN makes the filter
-    # gradient
-    # whenever the bias gradient is asked for. The bias gradient is therefore always summed apart from this.
+    # gradient whenever the bias gradient is asked for. The bias gradient is therefore always summed apart
+    # from this.
     result: tuple[Tensor, Tensor, Tensor] = torch.ops.aten.convolution_backward.default(
         dy,
         x,

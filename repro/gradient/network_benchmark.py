@@ -1,8 +1,8 @@
 """What a schedule saves over a whole training step, beside what `zero` saves on it: the ceiling.
 
 Measured twice in the same steps: the whole step, and a clock around the filter gradients alone. The first is
-what a
-user gains, the second is what can be told apart: a step's own scatter is as large as what there is to save.
+what a user gains, the second is what can be told apart: a step's own scatter is as large as what there is to
+save.
 """
 
 from __future__ import annotations

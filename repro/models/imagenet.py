@@ -1,9 +1,8 @@
 """ImageNet ResNet-18 and ResNet-50 from torchvision's blocks, as a list of layers.
 
 11.7 M and 25.6 M weights for 1000 classes. The DSP paper's ImageNet models are not named in what we have;
-these two are
-our choice. `to_torchvision` and `from_torchvision` map the names of weights, so they can be carried both
-ways.
+these two are our choice. `to_torchvision` and `from_torchvision` map the names of weights, so they can be
+carried both ways.
 """
 
 from __future__ import annotations

@@ -76,8 +76,8 @@ class DeferredStatistics:
 
     While `active`, each forward leaves its own mean and variance (BatchNorm computes them anyway: its buffers
     are exchanged for a scratch pair with momentum 1); `commit` joins them and updates the true buffers as a
-    forward of
-    the whole batch would, once. The module's own tracking must be off (`set_tracking`) around those forwards.
+    forward of the whole batch would, once. The module's own tracking must be off (`set_tracking`) around
+    those forwards.
     """
 
     def __init__(self, norms: Iterable[_BatchNorm]) -> None:

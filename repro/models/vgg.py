@@ -1,8 +1,8 @@
 """VGG-19 with BatchNorm for small images (Simonyan and Zisserman, arXiv 1409.1556; CIFAR head of one linear layer).
 
 Sixteen 3x3 convolutions of widths 64 (2), 128 (2), 256 (4), 512 (8) on maps of 32, 16, 8, 4, 2 for 32x32
-images; 20.0 M
-weights. Images smaller than 32 skip the last pools, those that would leave less than one pixel.
+images; 20.0 M weights. Images smaller than 32 skip the last pools, those that would leave less than one
+pixel.
 """
 
 from __future__ import annotations

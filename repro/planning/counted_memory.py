@@ -73,9 +73,9 @@ def formula_bytes(
     """Bytes that a block should hold for activations, queues and graphs.
 
     Recomputing methods: (m+1) h_in + p h_out + q h_in + G. Kept graphs: (m+1)(h_in + G) + p h_out + q h_in
-    and m
-    older versions of the weights. GPipe: all inputs of the batch and the graphs of the micro-batches kept
-    (one with re-materialisation). h_in and h_out are one whole batch at the block's boundaries, G its graph.
+    and m older versions of the weights. GPipe: all inputs of the batch and the graphs of the micro-batches
+    kept (one with re-materialisation). h_in and h_out are one whole batch at the block's boundaries, G its
+    graph.
     """
     queues = output_queue * output_bytes + gradient_queue * input_bytes
     if micro_batches > 1:

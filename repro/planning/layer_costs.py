@@ -40,11 +40,9 @@ def measured_costs(
     Else it is measured and stored, or None without `measure`.
 
     The layers run as they do in training: forward one after the other, then backward, so that each meets the
-    caches as
-    its neighbours leave them (alone, small layers look up to a third cheaper than they are). Medians over
-    passes, then
-    means over layers that are made alike. The file belongs to model, shapes, device, machine and thread
-    count.
+    caches as its neighbours leave them (alone, small layers look up to a third cheaper than they are).
+    Medians over passes, then means over layers that are made alike. The file belongs to model, shapes,
+    device, machine and thread count.
     """
     kinds = [
         f"{factory.kind}|{shape}|{i == 0}"

@@ -250,7 +250,7 @@ def test_forced_without_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nothing_heavy_is_imported_before_it_is_used() -> None:
-    code = "import sys, repro.gradient, repro.gradient.kernels.cpu, repro.gradient.bias\n"
+    code = "import sys, repro.gradient, repro.gradient.kernels.cpu, repro.gradient.estimator_bias\n"
     code += "print([m for m in ('numba', 'cupy', 'scipy') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -1,9 +1,8 @@
 """Opens a page in a real headless browser, at several widths, and tells what the browser found.
 
 A harness page holds one frame per width; each frame loads the page with a probe in its head, which measures
-and posts
-what it saw back to the server of this module. A content security policy blocks, and reports, whatever the
-page asks for from elsewhere. Any browser that opens an address will do: no driver is needed.
+and posts what it saw back to the server of this module. A content security policy blocks, and reports,
+whatever the page asks for from elsewhere. Any browser that opens an address will do: no driver is needed.
 """
 
 from __future__ import annotations

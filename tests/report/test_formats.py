@@ -118,7 +118,7 @@ def test_same_bytes_whatever_the_order_of_runs_and_the_locale(runs: Path, tmp_pa
     for path in sorted(runs.glob("*/*/seed-*"), reverse=True):
         shutil.copytree(path, other / path.relative_to(runs))
     code = (
-        "import sys; from pathlib import Path; from repro.report import tables, formats;"
+        "import sys; from pathlib import Path; from repro.report import tables; from repro.report.pages import formats;"
         "sys.stdout.reconfigure(encoding='utf-8');"
         "[sys.stdout.write(formats.render(tables.build(n, Path(sys.argv[1])), f))"
         " for n in ('speedup', 'accuracy') for f in formats.FORMATS]"

@@ -13,7 +13,10 @@ from tests.report.reference_set import write_reference
 
 WORDS = (
     "# Title\n\n"
-    + "".join(f"<!-- repro:{b} -->\n<!-- /repro:{b} -->\n\n" for b in ("figure", "headline", "claims"))
+    + "".join(
+        f"<!-- repro:{b} -->\n<!-- /repro:{b} -->\n\n"
+        for b in ("figure", "headline", "claims", "glance", "verdicts")
+    )
     + "end\n"
 )
 
@@ -52,6 +55,29 @@ def test_blocks_hold_the_numbers_of_the_reference_runs(page: Path, reference: Pa
         *(f"| D{i}" for i in range(1, 9)),
         *(f"| G{i}" for i in range(1, 10)),
     ]
+
+
+def test_the_narrow_tables_say_the_same_in_seven_columns(page: Path, reference: Path, runs: Path) -> None:
+    write_reference(reference)
+    readme.refresh(page)
+    lines = block(page.read_text(), "glance").splitlines()
+    tables = [line for line in lines if line.startswith("|")]
+    assert max(line.count(" | ") for line in tables) == 6
+    dsp = next(line for line in tables if line.startswith("| 2 | DSP(1,0;2,0)"))
+    assert "1.77 [1.75, 1.80] (3/3)" in dsp
+    assert not any("- | - | - | - | -" in line for line in tables), "a row without a trained run"
+    assert "Slow-down" not in "".join(lines)
+    judged = [
+        line.split(" | ")
+        for line in block(page.read_text(), "verdicts").splitlines()
+        if line[:3] in ("| D", "| G")
+    ]
+    full = [
+        line.split(" | ")
+        for line in block(page.read_text(), "claims").splitlines()
+        if line[:3] in ("| D", "| G")
+    ]
+    assert [row[2].rstrip(" |") for row in judged] == [row[2] for row in full]
 
 
 def test_the_same_runs_give_the_same_bytes_and_other_runs_do_not(page: Path, reference: Path) -> None:

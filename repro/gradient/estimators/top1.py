@@ -16,8 +16,8 @@ class Top1:
     """dW[o] = scale * sum_n s[n,o] * (patch of X[n] under the largest abs(dy[n,o])), s the signed sum of the map.
 
     arXiv 1908.05460 Sec. 2. `scale`: the paper states 1/128; with a loss that is a mean over the batch dy
-    holds 1/N
-    already, and 1 ("natural") keeps the norm of the dense gradient. `kernel`: see repro.gradient.kernels.
+    holds 1/N already, and 1 ("natural") keeps the norm of the dense gradient. `kernel`: see
+    repro.gradient.kernels.
     """
 
     name = "top1"

@@ -4,9 +4,8 @@ No sum depends on the number of threads: an output channel (or a fixed part of t
 thread.
 
 Right after a convolution the interpreter's own code has left the caches, and each call costs 5 to 30
-microseconds. So
-what a shape needs is worked out once (plan.py), and a step only says where its tensors lie and enters native
-code once.
+microseconds. So what a shape needs is worked out once (plan.py), and a step only says where its tensors lie
+and enters native code once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """top1 by our own CUDA kernels, through CuPy: (A) the peak of every map, (B) the sum of the patches under them.
 
 Everything is launched on torch's current stream (field report B32), tensors pass by DLPack, memory comes from
-torch's
-allocator. The sums' order is fixed: no atomics. The sources are peaks.cu and patches.cu beside this file.
+torch's allocator. The sums' order is fixed: no atomics. The sources are peaks.cu and patches.cu beside this
+file.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Compiled loops that add up the patches under the peaks. Importing this imports Numba.
 
 A sample's pixels lie as [H*W, Cin], so one tap of the filter reads one run of memory, Cin values, and adds it
-with one
-factor to the same run of the output channel's accumulator [Kh, Kw, Cin]. A tap takes the samples one after
-the other
-while its sums stay in registers. Which samples have a tap inside the image is a set of bits, so nothing is
-ever padded and no processor has to guess where the edges are.
+with one factor to the same run of the output channel's accumulator [Kh, Kw, Cin]. A tap takes the samples one
+after the other while its sums stay in registers. Which samples have a tap inside the image is a set of bits,
+so nothing is ever padded and no processor has to guess where the edges are.
 """
 
 from __future__ import annotations

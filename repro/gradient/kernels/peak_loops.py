@@ -1,9 +1,8 @@
 """Compiled loops that find the peak of every output map in one pass over dy. Importing this imports Numba.
 
 A core reads a fresh dy only as fast as it asks for its lines, and one run of memory after the other is half
-as fast as
-it can be: so each step works on four vectors, where possible from different parts of a map, and asks for
-lines ahead. Positions (y * Wo + x) and sums come out as [N, Cout], both flat.
+as fast as it can be: so each step works on four vectors, where possible from different parts of a map, and
+asks for lines ahead. Positions (y * Wo + x) and sums come out as [N, Cout], both flat.
 """
 
 from __future__ import annotations
@@ -52,9 +51,8 @@ def peaks_pixels(values, bits, position, total, pixels, outputs, first, last):  
     """channels_last dy: values [N*Ho*Wo*Cout]; samples first..last.
 
     A vector is eight channels of a pixel. From 32 channels on the four are neighbours; with fewer, they come
-    from two or
-    four parts of the map. Where the channels do not come out even, the last group goes over some of them
-    again.
+    from two or four parts of the map. Where the channels do not come out even, the last group goes over some
+    of them again.
     """
     parts = 1 if outputs >= _FOUR else 2 if outputs >= 2 * LANES else 4
     width = _FOUR // parts

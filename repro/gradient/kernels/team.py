@@ -1,10 +1,9 @@
 """The phases of a job in torch's own OpenMP team.
 
 After each of its own parallel operations torch's OpenMP threads stay awake on their cores for a while,
-waiting for
-more: any other pool has to fight them for the cores. So the loops run in that same team, through the entry
-that compilers use, `GOMP_parallel`. A callback into Python would cost the second thread about 0.2 ms for the
-interpreter's lock, as much as its share of a small layer: what the team calls is native code.
+waiting for more: any other pool has to fight them for the cores. So the loops run in that same team, through
+the entry that compilers use, `GOMP_parallel`. A callback into Python would cost the second thread about 0.2
+ms for the interpreter's lock, as much as its share of a small layer: what the team calls is native code.
 
 Importing this imports Numba; OSError where torch has no OpenMP library of that kind beside it.
 """

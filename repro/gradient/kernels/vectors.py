@@ -1,12 +1,10 @@
 """Vectors for the compiled loops, where the compiler would not find them by itself.
 
 Left alone, it keeps running maxima in memory, asks before every run whether the arrays overlap, and does a
-run's last
-numbers one by one. With these a vector is a value that stays in a register, of a size that suits every
-processor.
-Nothing here checks an index: the caller does. What the loops call is in peak_vectors.py and run_vectors.py,
-and stands
-on what is here: types, and pieces of code for Numba's compiler (LLVM). Importing this imports Numba.
+run's last numbers one by one. With these a vector is a value that stays in a register, of a size that suits
+every processor. Nothing here checks an index: the caller does. What the loops call is in peak_vectors.py and
+run_vectors.py, and stands on what is here: types, and pieces of code for Numba's compiler (LLVM). Importing
+this imports Numba.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """A batch's way through the blocks and what the queues hold, for a DSP(p; m): the first paper's Fig. 2 and 3.
 
 Everything follows from the algebra. With P_k = p_0 + .. + p_(k-1), when block 0 has just forwarded batch i,
-block k has
-forwarded f_k = i - P_k and gone back through b_k = f_k - m_k. Its input queue holds b_k + 1 .. f_k (m_k
-batches), the output
-queue f_(k+1) + 1 .. f_k (p_k), the gradient queue to block k-1 b_(k-1) + 1 .. b_k (q_k, which is Eq. 6).
+block k has forwarded f_k = i - P_k and gone back through b_k = f_k - m_k. Its input queue holds b_k + 1 ..
+f_k (m_k batches), the output queue f_(k+1) + 1 .. f_k (p_k), the gradient queue to block k-1 b_(k-1) + 1 ..
+b_k (q_k, which is Eq. 6).
 """
 
 from __future__ import annotations

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
@@ -13,31 +12,26 @@ from repro import paths
 from repro.errors import RunFailed, UserError
 from repro.report import figures, tables
 from repro.report.pages.formats import render
+from repro.report.pages.glance import claims_in_rows, narrow_gradient, narrow_pipeline, verdicts
 from repro.report.stored.source import Source
-from repro.report.table import Column, Measured, Table, Value, text
+from repro.report.table import Table
 
 FIGURE = Path("docs") / "headline.svg"  # beside the README, which embeds it
-COMMAND = "repro report --readme README.md"
+COMMAND = "repro report --readme README.md --readme docs/results.md"
 NOTHING = "No reference runs have been made yet."
 BLOCK = re.compile(r"<!-- repro:([a-z-]+) -->\n(.*?)<!-- /repro:\1 -->", re.DOTALL)
-_COLUMNS = [
-    Column("claim", "claim"),
-    Column("statement", "statement"),
-    Column("verdict", "verdict"),
-    Column("measured", "measured"),
-    Column("published", "published"),
-]
 
 
 def refresh(readme: Path) -> list[Path]:
-    """Rewrite every block of `readme` and the figure beside it; returns the files whose bytes have changed.
+    """Rewrite every block of `readme`, and its figure where it has one; returns the files whose bytes have changed.
 
     UserError where the file has no block, an unknown one, or one without an end; RunFailed where it cannot be
     read or written.
     """
     try:
-        wanted = {readme: fresh(readme.read_text(encoding="utf-8"), str(readme)).encode()}
-        if (picture := drawing()) is not None:
+        words = fresh(readme.read_text(encoding="utf-8"), str(readme))
+        wanted = {readme: words.encode()}
+        if "<!-- repro:figure -->" in words and (picture := drawing()) is not None:
             wanted[readme.parent / FIGURE] = picture
         changed = [path for path, data in wanted.items() if not path.is_file() or path.read_bytes() != data]
         for path in changed:
@@ -50,21 +44,20 @@ def refresh(readme: Path) -> list[Path]:
 
 def fresh(words: str, name: str = "README.md") -> str:
     """`words` with every block as the reference runs have it now."""
-    blocks = {"headline": _headline, "figure": _figure, "claims": _claims}
     starts = re.findall(r"<!-- repro:([a-z-]+) -->", words)
     whole = [match.group(1) for match in BLOCK.finditer(words)]
     if not starts:
         raise UserError(
-            f"{name}: no marker such as <!-- repro:headline --> found. Allowed: {', '.join(blocks)}"
+            f"{name}: no marker such as <!-- repro:headline --> found. Allowed: {', '.join(_BLOCKS)}"
         )
     for block in starts:
-        if block not in blocks:
-            raise UserError(f"{name}: unknown block '{block}'. Allowed: {', '.join(blocks)}")
+        if block not in _BLOCKS:
+            raise UserError(f"{name}: unknown block '{block}'. Allowed: {', '.join(_BLOCKS)}")
         if block not in whole:
             raise UserError(f"{name}: block '{block}' has no end; write <!-- /repro:{block} --> behind it")
 
     def replaced(match: re.Match[str]) -> str:
-        made = blocks[match.group(1)]().strip("\n")
+        made = _BLOCKS[match.group(1)]().strip("\n")
         return f"<!-- repro:{match.group(1)} -->\n{made}\n<!-- /repro:{match.group(1)} -->"
 
     return BLOCK.sub(replaced, words)
@@ -92,8 +85,20 @@ def _source() -> Source:
 
 
 def _headline() -> str:
-    parts = {"Pipeline training": "headline-pipeline", "Gradient approximation": "headline-gradient"}
-    built = {title: tables.build_from(name, _source()) for title, name in parts.items()}
+    return _both(lambda table: table, lambda table: table)
+
+
+def _glance() -> str:
+    return _both(narrow_pipeline, narrow_gradient)
+
+
+def _both(pipeline: Callable[[Table], Table], gradient: Callable[[Table], Table]) -> str:
+    """The headline tables of both papers, each as its function shows it."""
+    parts = {
+        "Pipeline training": ("headline-pipeline", pipeline),
+        "Gradient approximation": ("headline-gradient", gradient),
+    }
+    built = {title: shown(tables.build_from(name, _source())) for title, (name, shown) in parts.items()}
     if not any(table.rows for table in built.values()):
         return NOTHING
     return "\n".join(f"**{title}**\n\n{_table(table)}" for title, table in built.items() if table.rows)
@@ -103,11 +108,10 @@ def _table(table: Table) -> str:
     """A table in Markdown, its caption in small print."""
     made = render(table, "md") if table.rows else NOTHING + "\n"
     body, _, caption = made.partition("\n\n")
-    return (
-        f"{body}\n\n<sub>{' '.join(line.strip() for line in caption.splitlines() if line.strip())}</sub>\n"
-        if caption
-        else made
-    )
+    if not caption:
+        return made
+    words = " ".join(line.strip() for line in caption.splitlines() if line.strip())
+    return f"{body}\n\n<sub>{words}</sub>\n"
 
 
 def _figure() -> str:
@@ -118,35 +122,26 @@ def _figure() -> str:
 
 
 def _claims() -> str:
-    """A row per claim: how many of its parts came out how, and the first number of each verdict."""
+    return _judged(claims_in_rows)
+
+
+def _verdicts() -> str:
+    return _judged(verdicts)
+
+
+def _judged(shown: Callable[[Table], Table]) -> str:
     from repro.report.claims.claim import NOT_RUN
 
     full = tables.build_from("claims", _source())
-    table = Table("claims", _COLUMNS)
     if all(row["verdict"] == NOT_RUN for row in full.rows):
         return NOTHING
-    for name in dict.fromkeys(str(row["claim"]) for row in full.rows):
-        rows = [row for row in full.rows if row["claim"] == name]
-        count = Counter(map(_verdict, rows))
-        verdict = ", ".join(v if len(count) == 1 else f"{v}: {n} of {len(rows)}" for v, n in count.items())
-        firsts = [next(row for row in rows if _verdict(row) == v) for v in count]
-        numbers = [
-            f"{row['what']}: {text(row['measured'], _MEASURED)} {row['unit']}".strip()
-            for row in firsts
-            if isinstance(row["measured"], Measured) and row["measured"].estimate is not None
-        ]
-        cells = {key: rows[0][key] for key in ("claim", "statement", "published")}
-        table.rows.append({**cells, "verdict": verdict, "measured": "; ".join(numbers) or "-"})
-    table.caption = [
-        "Computed from the reference runs by the rules of repro table claims, which shows every part; of each verdict the "
-        "first number. Undecided: the 95 % interval includes the limit of the rule, more seeds might turn it.",
-    ]
-    return _table(table)
+    return _table(shown(full))
 
 
-def _verdict(row: Mapping[str, Value]) -> str:
-    """The verdict; one that more seeds might turn says so."""
-    return str(row["verdict"]) + (" (undecided)" if "undecided" in str(row["note"]) else "")
-
-
-_MEASURED = Column("measured", "measured", ratio=True)
+_BLOCKS = {
+    "figure": _figure,
+    "glance": _glance,
+    "verdicts": _verdicts,
+    "headline": _headline,
+    "claims": _claims,
+}

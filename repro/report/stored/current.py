@@ -51,9 +51,8 @@ def begun(group: Group) -> tuple[bool, float]:
     """When the newest seed was begun, to compare groups by: (whether env.json says so, seconds since 1970).
 
     The times of files stand in only where no seed of the group says it, and lose against any that does: a git
-    checkout
-    gives every file the time of the checkout, so that a clone would show another set than the tree it was
-    made from.
+    checkout gives every file the time of the checkout, so that a clone would show another set than the tree
+    it was made from.
     """
     recorded = [time for run in group.runs if (time := _started(run)) is not None]
     if recorded:

@@ -47,8 +47,8 @@ def build(source: Source, select: str) -> Table:
     table.caption = [
         "Best: the best epoch on the test set, as the papers print it. Against BP: in pairs by seed. Speed-up: ratio of "
         "seconds per batch, interval on the log scale; not testable here where blocks share a core or device. Bound: "
-        "simulated from measured compute times (BP's, where blocks share a core) with free communication. Slow-down: our "
-        "random delays, in runs of their own.",
+        "simulated from measured compute times (BP's, where blocks share a core) with free communication.",
+        "Slow-down: our random delays, in runs of their own.",
         *anchors("speedup", {"dsp"}),
         HALF_WIDTH + " Brackets: the 95 % interval itself.",
     ]

@@ -1,0 +1,94 @@
+"""The tables of a README's first pages: at most seven columns, what they leave out stands in their captions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from repro.report.table import Column, Measured, Table, Value, text
+
+PIPELINE = ("blocks", "method", "test_accuracy_best", "difference", "speedup", "bound", "published")
+GRADIENT = ("model", "gradient", "test_accuracy_best", "difference", "time_saved", "published")
+# The README has no room for what the full table explains at length.
+_SHORT = {"test_accuracy_best": "best test accuracy %", "bound": "bound", "published": "published"}
+
+
+def narrow_pipeline(table: Table) -> Table:
+    """One row per K and method that was trained; machines and epochs go into the caption."""
+    rows = [row for row in table.rows if row.get("test_accuracy_best") is not None]
+    caption = [
+        line for line in table.caption if not line.startswith("Slow-down")
+    ]  # a column that is left out
+    trained = replace(table, rows=rows, caption=caption)
+    return _narrow(trained, PIPELINE, fold=("machine", "epochs"))
+
+
+def narrow_gradient(table: Table) -> Table:
+    """One row per network and filter gradient; the data sets go into the caption."""
+    return _narrow(table, GRADIENT, fold=("data",))
+
+
+def _narrow(table: Table, names: Sequence[str], fold: Sequence[str]) -> Table:
+    """Columns `names`; a column of `fold` that depends on the first one alone is told in the caption, else it stays."""
+    by = next(column for column in table.columns if column.name == names[0])
+    told: dict[Value, list[str]] = {}
+    kept = set(names)
+    for column in (c for c in table.columns if c.name in fold):
+        pairs = {(row.get(by.name), row.get(column.name)) for row in table.rows}
+        if len({value for _, value in pairs}) == 1:
+            kept.add(column.name)  # the same in all rows: the caption says so anyway
+        elif len(pairs) == len({key for key, _ in pairs}):
+            for key, value in sorted(pairs, key=str):
+                told.setdefault(key, []).append(
+                    f"{value} {column.name}" if column.number else text(value, column)
+                )
+        else:
+            kept.add(column.name)
+    columns = [replace(c, header=_SHORT.get(c.name, c.header)) for c in table.columns]
+    chosen = [c for c in columns if c.name in kept or (c.context and c.name not in fold)]
+    chosen.sort(key=lambda c: names.index(c.name) if c.name in names else -1)
+    lead = f"{by.header} = " if by.number else ""
+    words = [f"{lead}{text(key, by)}: {', '.join(parts)}" for key, parts in told.items()]
+    return replace(
+        table, columns=chosen, caption=[*([f"{'; '.join(words)}."] if words else []), *table.caption]
+    )
+
+
+def claims_in_rows(full: Table) -> Table:
+    """A row per claim: how many of its parts came out how, and the first number of each verdict."""
+    table = Table(
+        "claims", [Column(name, name) for name in ("claim", "statement", "verdict", "measured", "published")]
+    )
+    for name in dict.fromkeys(str(row["claim"]) for row in full.rows):
+        rows = [row for row in full.rows if row["claim"] == name]
+        count = Counter(map(_verdict, rows))
+        verdict = ", ".join(v if len(count) == 1 else f"{v}: {n} of {len(rows)}" for v, n in count.items())
+        firsts = [next(row for row in rows if _verdict(row) == v) for v in count]
+        numbers = [
+            f"{row['what']}: {text(row['measured'], _MEASURED)} {row['unit']}".strip()
+            for row in firsts
+            if isinstance(row["measured"], Measured) and row["measured"].estimate is not None
+        ]
+        cells = {key: rows[0][key] for key in ("claim", "statement", "published")}
+        table.rows.append({**cells, "verdict": verdict, "measured": "; ".join(numbers) or "-"})
+    table.caption = [
+        "Computed from the reference runs by the rules of repro table claims, which shows every part; of each verdict the "
+        "first number. Undecided: the 95 % interval includes the limit of the rule, more seeds might turn it.",
+    ]
+    return table
+
+
+def verdicts(full: Table) -> Table:
+    """The same without numbers: claim, statement, verdict."""
+    rows = claims_in_rows(full)
+    caption = "Computed by the rules of repro table claims. Undecided: the 95 % interval includes the limit of the rule."
+    return replace(rows, columns=rows.columns[:3], caption=[caption])
+
+
+def _verdict(row: Mapping[str, Value]) -> str:
+    """The verdict; one that more seeds might turn says so."""
+    return str(row["verdict"]) + (" (undecided)" if "undecided" in str(row["note"]) else "")
+
+
+_MEASURED = Column("measured", "measured", ratio=True)
