@@ -29,6 +29,14 @@ class Device(StrEnum):
     cuda = "cuda"
 
 
+class Engine(StrEnum):
+    """How a run is carried out; it changes no number."""
+
+    auto = "auto"
+    processes = "processes"
+    sequential = "sequential"
+
+
 class Select(StrEnum):
     """Which test accuracy a table states."""
 
@@ -68,6 +76,9 @@ SweepOption = Annotated[
 RunsOption = Annotated[Path | None, typer.Option("--runs", help="folder of runs instead of results/runs")]
 JsonOption = Annotated[bool, typer.Option("--json", help="one JSON object on stdout")]
 DeviceOption = Annotated[Device, typer.Option("--device", help="where blocks run")]
+EngineOption = Annotated[
+    Engine, typer.Option("--engine", help="a process per block, or all blocks in turn on one core or GPU")
+]
 
 
 def _refuse_out(out: Path | None) -> None:
@@ -140,6 +151,9 @@ def run(
     ] = False,
     fail_fast: Annotated[bool, typer.Option(help="stop at the first seed that fails")] = False,
     fresh: Annotated[bool, typer.Option(help="run again what is finished or was cut off")] = False,
+    engine: EngineOption = Engine.auto,
+    jobs: Annotated[int, typer.Option(help="runs at once, each with its own cores or GPUs")] = 1,
+    force: Annotated[bool, typer.Option("--force", help="let more jobs share what there is")] = False,
 ) -> None:
     """Run recipes, all of them seed by seed; finished seeds are skipped, cut-off ones resumed."""
     from repro.commands.run import run_recipes
@@ -147,7 +161,7 @@ def run(
     settings = [*(settings or []), *(["timing_only=true"] if timing_only else [])]
     code = run_recipes(
         recipes, seeds, seed_list, profile, settings, sweep or [], runs, device.value,
-        dry_run, fail_fast, fresh,
+        dry_run, fail_fast, fresh, engine.value, jobs, force,
     )  # fmt: skip
     raise typer.Exit(code)
 
@@ -202,11 +216,12 @@ def verify(
     steps: Annotated[int, typer.Option(help="batches to train")] = 30,
     seed: Annotated[int, typer.Option(help="seed of both")] = 0,
     device: DeviceOption = Device.cpu,
+    engine: EngineOption = Engine.processes,
 ) -> None:
-    """Compare the K-process engine with the one-process oracle; exit 0 only if they agree."""
+    """Compare an engine with the oracle, a plain program of the same rule; exit 0 only if they agree."""
     from repro.commands.verify import verify_recipe
 
-    raise typer.Exit(verify_recipe(recipe, profile, settings or [], steps, seed, device.value))
+    raise typer.Exit(verify_recipe(recipe, profile, settings or [], steps, seed, device.value, engine.value))
 
 
 @app.command()
@@ -240,7 +255,7 @@ def bench(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="engine, growth, kernels, peers, pipeline, startup, all; or a JSON",
+            help="engine, growth, kernels, peers, pipeline, sequential, startup, all; or a JSON",
             autocompletion=completion.benches,
         ),
     ] = None,

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from repro.planning.run_plan import Plan
 
 
+BarState = tuple[str, int, int, str, str, str]  # title, batches in all, batches done, loss, accuracy, rate
+
+
 class Progress:
     """Plain lines: one at the start, one per epoch, one at the end. No colour, no carriage return."""
 
@@ -37,7 +40,7 @@ class Progress:
         )
         self.say(
             f"{self.title}: {plan.num_batches - done} batches, {where}, {plan.threads} thread(s) each"
-            + (", more blocks than cores: times are no speed-up" if plan.oversubscribed else "")
+            + _shared(plan)
         )
 
     def step(self, batch: int, loss: float, samples: int) -> None:
@@ -46,26 +49,36 @@ class Progress:
         now = time.monotonic()
         if now - self._spoken > 15.0:  # long epochs: a sign of life
             self._spoken = now
-            self.say(f"{self.title}: batch {batch + 1}/{self.total}, loss {loss:.4f}, {self._rate()}")
+            self.say(f"{self.title}: batch {batch + 1}/{self.total}, loss {loss:.4f}, {self.rate()}")
 
     def epoch(self, epoch: int, numbers: dict[str, float]) -> None:
         """An epoch has been evaluated."""
         self._spoken = time.monotonic()
         self.say(
             f"{self.title}: epoch {epoch}, train loss {numbers['train_loss']:.4f}, test loss "
-            f"{numbers['test_loss']:.4f}, test accuracy {numbers['test_accuracy']:.2f} %, {self._rate()}"
+            f"{numbers['test_loss']:.4f}, test accuracy {numbers['test_accuracy']:.2f} %, {self.rate()}"
         )
 
     def end(self, text: str) -> None:
         """A seed has ended, one way or the other."""
         self.say(f"{self.title}: {text}")
 
+    def bar(self, seat: int, state: BarState | None) -> None:
+        """Where the run on a seat stands, of several at once; None: it has ended. Plain lines show no bars."""
+
     def close(self) -> None:
         """Leave the screen in order."""
 
-    def _rate(self) -> str:
+    def rate(self) -> str:
+        """Images per second since the seed began."""
         seconds = time.monotonic() - self._begin
         return f"{self._images / seconds:.0f} images/s" if seconds > 0 else ""
+
+
+def _shared(plan: Plan) -> str:
+    if plan.engine == "sequential":
+        return ", in turn in one process"
+    return ", more blocks than cores: times are no speed-up" if plan.oversubscribed else ""
 
 
 class LiveProgress(Progress):
@@ -89,6 +102,7 @@ class LiveProgress(Progress):
         self._bars.start()
         self._task: Any = None
         self._accuracy = "-"
+        self._seats: dict[int, Any] = {}  # the bars of several runs at once
 
     def say(self, text: str) -> None:
         """Print a line above the bar."""
@@ -107,13 +121,32 @@ class LiveProgress(Progress):
         """Move the bar."""
         self._images += samples
         self._bars.update(
-            self._task, completed=batch + 1, loss=f"{loss:.4f}", accuracy=self._accuracy, rate=self._rate()
+            self._task, completed=batch + 1, loss=f"{loss:.4f}", accuracy=self._accuracy, rate=self.rate()
         )
 
     def epoch(self, epoch: int, numbers: dict[str, float]) -> None:
         """Print the epoch's line above the bar."""
         self._accuracy = f"{numbers['test_accuracy']:.2f} %"
         super().epoch(epoch, numbers)
+
+    def bar(self, seat: int, state: BarState | None) -> None:
+        """One bar a seat."""
+        if state is None:
+            if seat in self._seats:
+                self._bars.remove_task(self._seats.pop(seat))
+            return
+        title, total, done, loss, accuracy, rate = state
+        if seat not in self._seats:
+            self._seats[seat] = self._bars.add_task(title, total=total, loss="-", accuracy="-", rate="")
+        self._bars.update(
+            self._seats[seat],
+            description=title,
+            total=total,
+            completed=done,
+            loss=loss,
+            accuracy=accuracy,
+            rate=rate,
+        )
 
     def close(self) -> None:
         """Stop the live display."""

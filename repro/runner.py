@@ -21,9 +21,11 @@ from repro.engine.processes.launch import BlockFailed, Diverged, check_port
 from repro.errors import ReproError, UserError
 from repro.experiments import experiment
 from repro.experiments.session import Session
+from repro.planning.engine_choice import choose_engine, engine_words
 from repro.planning.gradient_plan import check_gradient
 from repro.planning.machine import environment
 from repro.planning.run_plan import Plan, make_plan
+from repro.planning.seats import Seats
 from repro.progress import Progress
 from repro.recipe import Given, Recipe
 from repro.store import COMPLETE, RunFolder
@@ -46,18 +48,33 @@ class Outcome:
     exit_code: int = 0
 
 
-def plan_runs(recipes: Sequence[Recipe], given: Sequence[Given], out: Path, device: str) -> list[Plan]:
+def plan_runs(
+    recipes: Sequence[Recipe],
+    given: Sequence[Given],
+    out: Path,
+    device: str,
+    engine: str = "auto",
+    seats: Seats | None = None,
+) -> list[Plan]:
     """Resolve all recipes before anything runs, so that a wrong one stops the command first.
 
     `given`: what the command asked of each. Those that would be one run are planned once.
+    `engine`: "auto", "processes" or "sequential"; `seats`: how the machine is divided (default: one run has it all).
     """
+    seats = seats or Seats.on(device, 1, False)
+    engines = [choose_engine(recipe, engine, seats.places, device) for recipe in recipes]
     for recipe in recipes:
         if recipe.blocks > 1:
             check_port(recipe.runtime.port)
     check_writable(out)
     plans = [
-        replace(make_plan(recipe, device), given=asked) for recipe, asked in zip(recipes, given, strict=True)
+        replace(seats.checked(make_plan(recipe, device, engine=chosen, share=seats.cores)), given=asked)
+        for recipe, asked, (chosen, _) in zip(recipes, given, engines, strict=True)
     ]
+    if engine == "auto":
+        for plan, (chosen, reason) in zip(plans, engines, strict=True):
+            if plan.blocks > 1 and chosen != "oracle":
+                logger.info(engine_words(plan.recipe.name, chosen, reason))
     plans = without_duplicates(plans)
     for plan in plans:
         check_gradient(plan)
@@ -104,24 +121,31 @@ def run_all(
     later: list[tuple[Plan, int]] = []
     for blocking, jobs in ((False, [(plan, seed) for seed in seeds for plan in plans]), (True, later)):
         for plan, seed in jobs:
-            folder = RunFolder(paths.seed_folder(out, plan.recipe.name, plan.hash, seed))
-            if folder.finished() and not fresh:
-                progress.say(f"{plan.title} seed {seed}: already complete ({folder.path})")
-                outcomes.append(Outcome(plan.title, seed, "skipped"))
-                continue
-            try:
-                with holding(folder, blocking, progress):
-                    if folder.finished() and not (fresh and not blocking):
-                        outcomes.append(Outcome(plan.title, seed, "skipped"))
-                        continue
-                    outcome = run_one(plan, seed, folder, progress, fresh=fresh and not blocking)
-            except filelock.Timeout:
+            outcome = run_seed(plan, seed, out, progress, blocking=blocking, fresh=fresh)
+            if outcome is None:
                 later.append((plan, seed))
                 continue
             outcomes.append(outcome)
             if outcome.exit_code and fail_fast:
                 return outcomes
     return outcomes
+
+
+def run_seed(
+    plan: Plan, seed: int, out: Path, progress: Progress, *, blocking: bool, fresh: bool
+) -> Outcome | None:
+    """Run a seed unless it is finished. None where another process holds it; with `blocking` that is waited for."""
+    folder = RunFolder(paths.seed_folder(out, plan.recipe.name, plan.hash, seed))
+    if folder.finished() and not fresh:
+        progress.say(f"{plan.title} seed {seed}: already complete ({folder.path})")
+        return Outcome(plan.title, seed, "skipped")
+    try:
+        with holding(folder, blocking, progress):
+            if folder.finished() and not (fresh and not blocking):
+                return Outcome(plan.title, seed, "skipped")
+            return run_one(plan, seed, folder, progress, fresh=fresh and not blocking)
+    except filelock.Timeout:
+        return None
 
 
 @contextmanager

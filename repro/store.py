@@ -15,6 +15,13 @@ from typing import Any
 import yaml
 
 COMPLETE = "complete"
+# Of a run whose blocks did not have the machine to themselves no report reads these (`StoredRun.timed`).
+TIMES = (
+    "train_seconds", "seconds_per_batch", "images_per_second", "busy_seconds", "busy_seconds_total",
+    "typical_busy_seconds", "straggler",
+)  # fmt: skip
+# Nor these of the sequential engine: its queues hardly fill, and one process holds all blocks.
+MEMORY = ("peak_memory_bytes", "activation_bytes", "memory_formula_bytes", "rss_bytes")
 STATUSES = (COMPLETE, "failed", "diverged", "interrupted")
 
 
@@ -166,6 +173,11 @@ class StoredRun:
     _rows: list[list[dict[str, Any]]] = field(default_factory=list, compare=False, repr=False)
 
     @property
+    def timed(self) -> bool:
+        """Whether its times may be compared: not those of the sequential engine, nor of runs beside each other."""
+        return bool((self.result or {}).get("timed", True))
+
+    @property
     def status(self) -> str:
         """complete, failed, diverged, interrupted, or unfinished."""
         return "unfinished" if self.result is None else str(self.result["status"])
@@ -173,12 +185,24 @@ class StoredRun:
     def metrics(self) -> list[dict[str, Any]]:
         """All rows of the metrics file, read once."""
         if not self._rows:
-            self._rows.append(read_metrics(self.folder.metrics))
+            rows = read_metrics(self.folder.metrics)
+            self._rows.append(rows if self.timed else [_without(row, ("train_seconds",)) for row in rows])
         return self._rows[0]
 
     def epochs(self) -> list[dict[str, Any]]:
         """Rows of kind epoch in order."""
         return sorted((r for r in self.metrics() if r.get("kind") == "epoch"), key=lambda r: r["epoch"])
+
+
+def comparable(result: Mapping[str, Any]) -> dict[str, Any]:
+    """A result as reports may read it: without times, and memory, that say nothing about the method."""
+    hidden = () if result.get("timed", True) else TIMES
+    sequential = "sequential" in str(result.get("engine", ""))
+    return _without(result, (*hidden, *(MEMORY if sequential else ())))
+
+
+def _without(row: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {key: value for key, value in row.items() if key not in names}
 
 
 def read_runs(root: Path, recipe: str = "*") -> list[StoredRun]:
@@ -210,6 +234,7 @@ def _scan(root: Path, name: str) -> Iterator[StoredRun]:
             identity = (result.get("recipe"), result.get("hash"), result.get("seed"))
             if identity != (path.parent.parent.name, path.parent.name, int(digits)):
                 continue  # a copy under another name: it counts once, where it was made
+            result = comparable(result)
             if result["status"] == COMPLETE and not folder.finished():
                 result, note = None, "metrics.jsonl does not hold the steps that result.json names"
         yield StoredRun(

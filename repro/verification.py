@@ -67,9 +67,9 @@ class Comparison:
         return lines
 
 
-def compare(recipe: Recipe, seed: int, device: str, folder: Path) -> Comparison:
+def compare(recipe: Recipe, seed: int, device: str, folder: Path, engine: str = "processes") -> Comparison:
     """Train with the engine and with the oracle from the same seed; `folder` takes the engine's weights."""
-    plan = make_plan(recipe, device)
+    plan = make_plan(recipe, device, engine=engine)
     check_gradient(plan)
     engine_losses: dict[int, float] = {}
     engine_tests: dict[int, float] = {}
@@ -85,14 +85,14 @@ def compare(recipe: Recipe, seed: int, device: str, folder: Path) -> Comparison:
         oracle = Oracle(plan, seed).run()
     finally:
         torch.set_num_threads(before)
-    engine: dict[str, Tensor] = {}
+    found: dict[str, Tensor] = {}
     for k in range(plan.blocks):
-        engine.update(torch.load(folder / f"block-{k}.pt", weights_only=True))
+        found.update(torch.load(folder / f"block-{k}.pt", weights_only=True))
     comparison = Comparison(plan)
     comparison.losses = [(engine_losses.get(i, float("nan")), loss) for i, loss in enumerate(oracle.losses)]
     comparison.test_losses = [
         (engine_tests.get(e, float("nan")), loss) for e, loss in oracle.test_losses.items()
     ]
-    comparison.missing = sorted(set(engine) ^ set(oracle.state))
-    comparison.tensors = {n: (engine[n], t) for n, t in oracle.state.items() if n in engine}
+    comparison.missing = sorted(set(found) ^ set(oracle.state))
+    comparison.tensors = {n: (found[n], t) for n, t in oracle.state.items() if n in found}
     return comparison

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.conftest import ROOT
 
-RUNS = "--out"  # the option that names the folder of runs, spelled in one place
+RUNS = "--runs"  # the option that names the folder of runs, spelled in one place
 TINY = {m: str(ROOT / "tests" / "recipes_for_tests" / f"tiny-{m}.yaml") for m in ("bp", "dsp", "fr", "gpipe")}
 SMOKE = ["--profile", "smoke", "--set", "runtime.threads=1"]
 

@@ -21,7 +21,9 @@ LEVELS = (
     ("engine.processes", "oracle", "report.tables", "report.figures"),
     ("progress", "report.pages", "report.diff"),
     ("experiments", "verification"),
-    ("runner", "benchmarks"),
+    ("runner",),
+    ("side_by_side",),
+    ("benchmarks",),
     ("commands",),
 )
 LEVEL = {room: i for i, rooms in enumerate(LEVELS) for room in rooms}

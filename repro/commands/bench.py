@@ -15,16 +15,10 @@ from repro.recipe import parse_overrides
 if TYPE_CHECKING:
     from repro.benchmarks.turns import Turns
 
-NAMES = ("engine", "growth", "kernels", "peers", "pipeline", "startup")
+NAMES = ("engine", "growth", "kernels", "peers", "pipeline", "sequential", "startup")
 ALL = "all"
-IN_ALL = (
-    "peers",
-    "pipeline",
-    "engine",
-    "startup",
-    "growth",
-    "kernels",
-)  # the order; what is cut off comes last
+# the order; what is cut off comes last
+IN_ALL = ("peers", "pipeline", "engine", "sequential", "startup", "growth", "kernels")
 
 Rows = list[dict[str, Any]]
 
@@ -214,6 +208,14 @@ def _kernels(options: dict[str, Any], turns: Turns) -> Rows:
     return _rows_of(KernelsBench, options, turns)
 
 
+def _sequential(options: dict[str, Any], turns: Turns) -> Rows:
+    from repro.benchmarks.one_process import SequentialBench
+
+    if isinstance(options.get("methods"), str):
+        options = {**options, "methods": tuple(str(options["methods"]).split(","))}
+    return _rows_of(SequentialBench, options, turns)
+
+
 def _only(options: dict[str, Any], known: Sequence[str]) -> None:
     for key in options:
         if key not in known:
@@ -226,5 +228,6 @@ _BENCHMARKS: dict[str, Callable[[dict[str, Any], Turns], Rows]] = {
     "kernels": _kernels,
     "peers": _peers,
     "pipeline": _pipeline,
+    "sequential": _sequential,
     "startup": _startup,
 }

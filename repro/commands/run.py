@@ -23,8 +23,14 @@ def run_recipes(
     dry_run: bool,
     fail_fast: bool,
     fresh: bool,
+    engine: str = "auto",
+    jobs: int = 1,
+    force: bool = False,
 ) -> int:
-    """Resolve everything, then run; returns the exit code (the first failure's, 130 or 143 if interrupted)."""
+    """Resolve everything, then run; returns the exit code (the first failure's, 130 or 143 if interrupted).
+
+    `engine`: "auto", "processes" or "sequential"; `jobs`: runs at once, more than there are cores with `force` only.
+    """
     chosen_seeds = choose_seeds(seeds, seed_list)
     if device != "cuda" and not dry_run:
         from repro.engine.processes import fork_server as server
@@ -34,8 +40,10 @@ def run_recipes(
     recipes, given = [recipe for recipe, _ in asked], [chosen for _, chosen in asked]
     device = choose_device(device)
 
+    from repro.planning.seats import Seats
     from repro.progress import progress_for_terminal
     from repro.runner import Terminated, orderly_end, plan_runs, run_all
+    from repro.side_by_side import SideBySide
 
     folder = runs or paths.runs()
     if dry_run:
@@ -49,9 +57,14 @@ def run_recipes(
     with orderly_end():
         progress = None
         try:
-            plans = plan_runs(recipes, given, folder, device)
+            seats = Seats.on(device, jobs, force)
+            plans = plan_runs(recipes, given, folder, device, engine, seats)
             progress = progress_for_terminal()
-            outcomes = run_all(plans, chosen_seeds, folder, progress, fail_fast=fail_fast, fresh=fresh)
+            if jobs > 1:
+                several = SideBySide(seats, folder, progress, fail_fast=fail_fast, fresh=fresh)
+                outcomes = several.run(plans, chosen_seeds)
+            else:
+                outcomes = run_all(plans, chosen_seeds, folder, progress, fail_fast=fail_fast, fresh=fresh)
         except KeyboardInterrupt:
             return 130
         except Terminated:

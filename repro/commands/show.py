@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,8 @@ import yaml
 from repro import paths
 from repro.commands.resolve import choose_device, choose_recipe
 from repro.commands.runs_folder import runs_to_read
-from repro.recipe import Recipe, load, parse_overrides
+from repro.errors import UserError
+from repro.recipe import Recipe, load, parse_overrides, validate
 from repro.report.stored.group import value_words
 from repro.report.stored.origin import flatten
 
@@ -96,7 +97,7 @@ def seeds_done(recipe: Recipe, out: Path) -> list[int]:
 
     found = set()
     for run in read_runs(out, recipe.name):
-        if run.status == COMPLETE and run.recipe == recipe.model_dump(mode="json"):
+        if run.status == COMPLETE and same_settings(run.recipe, recipe):
             found.add(run.seed)
     return sorted(found)
 
@@ -134,6 +135,14 @@ def _in_words(row: dict[str, Any]) -> str:
     return f"{changed or 'own settings'} ({place}): seeds {seeds} complete{more}{stale}"
 
 
+def same_settings(stored: Mapping[str, Any], recipe: Recipe) -> bool:
+    """Whether a stored run has these settings; one from before a setting existed had its default."""
+    try:
+        return bool(validate(stored) == recipe)
+    except (UserError, ValueError, TypeError):
+        return False
+
+
 def predicted_seconds(recipe: Recipe, out: Path) -> tuple[float | None, str]:
     """Seconds of training a seed on this machine, and where the number comes from; None where nothing is known.
 
@@ -145,13 +154,13 @@ def predicted_seconds(recipe: Recipe, out: Path) -> tuple[float | None, str]:
 
     from repro.store import COMPLETE, read_runs
 
-    values = recipe.model_dump(mode="json")
     times = [
         float(run.result["train_seconds"])
         for run in read_runs(out, recipe.name)
         if run.status == COMPLETE
         and run.result is not None
-        and run.recipe == values
+        and run.timed
+        and same_settings(run.recipe, recipe)
         and run.result.get("machine") in (None, _this_machine())
     ]
     if times:

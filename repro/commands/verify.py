@@ -14,7 +14,13 @@ GPU_TOLERANCE = 1e-4  # relative, of losses and weights; on CPU they must be equ
 
 
 def verify_recipe(
-    name: str, profile: str | None, settings: Sequence[str], steps: int, seed: int, device: str
+    name: str,
+    profile: str | None,
+    settings: Sequence[str],
+    steps: int,
+    seed: int,
+    device: str,
+    engine: str = "processes",
 ) -> int:
     """Run both for `steps` batches from the same seed; prints what was compared; 0 only if all is equal."""
     if steps < 1:
@@ -26,14 +32,20 @@ def verify_recipe(
     if device == "cpu":
         server.warm_up()
 
+    from repro.planning.engine_choice import choose_engine
     from repro.verification import compare
 
+    engine, _ = choose_engine(recipe, "processes" if engine == "auto" else engine, 1, device)
+    engine = "processes" if engine == "oracle" else engine
+
+    processes = f"engine with {recipe.blocks} process{'es' if recipe.blocks > 1 else ''}"
+    what = f"sequential engine ({recipe.blocks} blocks)" if engine == "sequential" else processes
     print(
-        f"{recipe.name}: engine with {recipe.blocks} processes against the oracle, seed {seed}",
+        f"{recipe.name}: {what} against the oracle, seed {seed}",
         file=sys.stderr,
     )
     with tempfile.TemporaryDirectory(prefix="repro-verify-") as folder:
-        found = compare(recipe, seed, device, Path(folder))
+        found = compare(recipe, seed, device, Path(folder), engine)
     for line in found.lines(GPU_TOLERANCE if device == "cuda" else 0.0):
         print(line)
     return 0 if found.holds(GPU_TOLERANCE if device == "cuda" else 0.0) else 1

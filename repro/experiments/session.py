@@ -28,7 +28,17 @@ class Session:
     steps: int = 0
     restarted: int = 0  # times the run went on from a checkpoint
     earlier_seconds: float = 0.0  # training seconds before the checkpoint that the run went on from
+    engines: tuple[str, ...] = ()  # that carried out the parts before the checkpoint
+    timed: bool = True  # whether the times of all parts are those of blocks with the machine to themselves
     _file: TextIO | None = None
+    _place: tuple[str, int] = ("", 0)  # machine and usable cores, before any process is held to some of them
+
+    def __post_init__(self) -> None:
+        """Look at the machine, and at how the run is to be carried out."""
+        import torch
+
+        self._place = machine_name(torch.device(self.plan.devices[0])), cores()
+        self.timed = self.plan.engine != "sequential" and self.plan.jobs == 1
 
     def write(self, row: dict[str, Any]) -> None:
         """Append a row to metrics.jsonl, at once."""
@@ -81,9 +91,12 @@ class Session:
             "memory_format": plan.memory_format,
             **({"format_seconds": plan.format_seconds} if plan.format_seconds else {}),
             "device": device.type,
-            "machine": machine_name(device),
-            "cores": cores(),
+            "machine": self._place[0],
+            "cores": self._place[1],
             "threads": plan.threads,
+            "engine": "+".join(dict.fromkeys((*self.engines, plan.engine))),
+            "jobs": plan.jobs,
+            "timed": self.timed,
             "data": recipe.data.name,
             "batch_size": recipe.data.batch_size,
             "num_steps": plan.num_batches,

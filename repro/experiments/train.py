@@ -23,6 +23,8 @@ def run(session: Session) -> dict[str, Any]:
         checkpoint_extra=lambda: {
             "train_seconds": session.epochs[-1]["train_seconds"] if session.epochs else 0.0,
             "restarted": session.restarted,
+            "engines": [*session.engines, plan.engine],
+            "timed": session.timed,
         },
     )
     _resume(session, launch)
@@ -44,7 +46,10 @@ def run(session: Session) -> dict[str, Any]:
     if skipped:
         fields["skipped"] = {"count": len(skipped), "names": list(skipped)}
     spans = [[k, *span] for k, s in enumerate(summaries) for span in s["spans"]]
-    write_atomically(folder.path / "timeline.json", to_json({"blocks": plan.blocks, "spans": spans}) + "\n")
+    timeline = folder.path / "timeline.json"
+    timeline.unlink(missing_ok=True)
+    if session.timed:
+        write_atomically(timeline, to_json({"blocks": plan.blocks, "spans": spans}) + "\n")
     return fields
 
 
@@ -66,6 +71,8 @@ def _resume(session: Session, launch: Launch) -> None:
     session.epochs = [row for row in read_metrics(folder.metrics) if row["kind"] == "epoch"]
     session.steps, session.restarted = updates, int(manifest.get("restarted", 0)) + 1
     session.earlier_seconds = float(manifest.get("train_seconds", 0.0))
+    session.engines = tuple(manifest.get("engines", ()))
+    session.timed = session.timed and bool(manifest.get("timed", True))
     progress.say(f"seed {session.seed}: going on after batch {updates} (checkpoint of epoch {epoch})")
 
 

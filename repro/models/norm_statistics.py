@@ -1,14 +1,16 @@
 """Which forward passes update BatchNorm's running statistics: one a batch, on a pass chosen on purpose.
 
-A replayed forward would otherwise update them twice (field report B11). Two means:
+A replayed forward would otherwise update them twice (field report B11). Three means:
 
 * `set_tracking(norms, on)` lets a training-mode forward normalise by its batch without touching the buffers;
-* `DeferredStatistics` gathers the moments of all micro-batches of a batch and updates once (GPipe).
+* `DeferredStatistics` gathers the moments of all micro-batches of a batch and updates once (GPipe);
+* `recalibrated` puts statistics of the present weights in the place of the running ones for an evaluation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -27,6 +29,29 @@ def set_tracking(norms: Iterable[_BatchNorm], on: bool) -> None:
     """Let training-mode forwards update the running statistics, or leave them alone."""
     for norm in norms:
         norm.track_running_stats = on
+
+
+@contextmanager
+def recalibrated(norms: Sequence[_BatchNorm]) -> Iterator[None]:
+    """While open, statistics are gathered anew: the mean over the forwards of `norms` in training mode so far.
+
+    The running statistics are put aside, not written to (graphs that were kept know their tensors), and come back.
+    Each forward weighs the same, as in `torch.optim.swa_utils.update_bn`; the variance is the unbiased one, as in
+    training.
+    """
+    before = [(dict(norm._buffers), norm.momentum) for norm in norms]
+    for norm in norms:
+        norm._buffers.update(
+            {k: None if v is None else torch.empty_like(v) for k, v in norm._buffers.items()}
+        )
+        norm.reset_running_stats()
+        norm.momentum = None  # a plain mean
+    try:
+        yield
+    finally:
+        for norm, (buffers, momentum) in zip(norms, before, strict=True):
+            norm._buffers.update(buffers)
+            norm.momentum = momentum
 
 
 @dataclass

@@ -26,6 +26,7 @@ from repro import data, gradient, models
 from repro.methods.dni import DNI
 from repro.models.gradient_predictor import build_synthetic
 from repro.models.norm_statistics import DeferredStatistics, batch_norms, set_tracking
+from repro.oracle.calibration import fresh_statistics, put_back
 from repro.oracle.net import Kept, Net, Weights
 from repro.planning.run_plan import Plan
 
@@ -92,9 +93,8 @@ class Oracle:
         )
         self.predictors = self._predictors() if schedule.synthetic else None
         self.kept: list[dict[tuple[int, int], Kept]] = [{} for _ in self.nets]
-        self.inputs: list[dict[tuple[int, int], Tensor]] = [
-            {} for _ in self.nets
-        ]  # arrived, not yet forwarded
+        # arrived, not yet forwarded
+        self.inputs: list[dict[tuple[int, int], Tensor]] = [{} for _ in self.nets]
         self.true_gradients: list[dict[int, tuple[Tensor, Tensor, Tensor]]] = [{} for _ in self.nets]
 
     def run(self) -> OracleResult:
@@ -290,6 +290,7 @@ class Oracle:
         for norms, net in zip(self.norms, self.nets, strict=True):
             set_tracking(norms, True)
             net.eval()
+        running = fresh_statistics(self._calibrate, self.norms, self.plan.recipe.norm_recalibration)
         for step in range(self.data.test_steps):
             x = self.data.test_images(step)
             for net, weights in zip(self.nets, self.weights, strict=True):
@@ -297,6 +298,12 @@ class Oracle:
             labels = self.data.test_labels(step)
             total += float(functional.cross_entropy(x, labels, reduction="sum"))
             correct += int((x.argmax(1) == labels).sum())
+        put_back(running)
         for net in self.nets:
             net.train()
         return total / self.data.test_size, 100.0 * correct / self.data.test_size
+
+    def _calibrate(self, batch: int) -> None:
+        x = self.data.train_images(batch)
+        for net, weights in zip(self.nets, self.weights, strict=True):
+            x = functional_call(net, weights, (x, 0, 0))

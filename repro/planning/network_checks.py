@@ -21,6 +21,15 @@ def check_tied(factories: Sequence[LayerFactory]) -> None:
     models.shared_parameters(layers)
 
 
+def check_recalibration(recipe: Recipe, steps: int) -> None:
+    """Raise UserError where statistics are asked of more training batches than an epoch has."""
+    if recipe.norm_recalibration > steps:
+        raise UserError(
+            f"norm_recalibration = {recipe.norm_recalibration} training batches are more than the {steps} of an epoch: "
+            f"give 0..{steps}"
+        )
+
+
 def check_one_value(
     recipe: Recipe,
     factories: Sequence[LayerFactory],

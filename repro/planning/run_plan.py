@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -15,9 +16,9 @@ from repro.errors import MissingError, UserError
 from repro.planning.layer_costs import measured_costs
 from repro.planning.machine import machine_name
 from repro.planning.memory_formats import Choice, choose
-from repro.planning.network_checks import check_one_value, check_tied
+from repro.planning.network_checks import check_one_value, check_recalibration, check_tied
 from repro.planning.partition import LayerCost, best_cut, spans
-from repro.recipe import Given, Recipe, run_hash
+from repro.recipe import Given, Recipe, run_hash, validate
 from repro.schedule import Action, Deadlock, Kind, Schedule, simulate
 
 EVALUATION_COST = 1.0  # relative seconds of an evaluation in the deadlock check; any positive value will do
@@ -44,6 +45,10 @@ class Plan:
     data_root: Path
     data_identity: str
     hash: str
+    # How it is carried out; changes no number, so it is not in the hash.
+    engine: str = "processes"  # or "sequential": all blocks in one process; "oracle": no engine
+    jobs: int = 1  # runs at once on this machine
+    pinned: tuple[int, ...] = ()  # cores that the run's processes keep to; () = all
     given: Given | None = None  # what the command asked for; recorded, no part of the identity
 
     @property
@@ -87,15 +92,33 @@ class Plan:
         )
 
 
+def packed(plan: Plan) -> dict[str, Any]:
+    """The plan as plain data, for another process; a recipe may hold a class from a file there."""
+    values = {f.name: getattr(plan, f.name) for f in fields(plan)}
+    return {**values, "recipe": plan.recipe.model_dump(mode="json")}
+
+
+def unpacked(values: Mapping[str, Any]) -> Plan:
+    """Inverse of `packed`."""
+    return Plan(**{**values, "recipe": validate(values["recipe"])})
+
+
 def make_plan(
-    recipe: Recipe, device: str, *, measure: bool | None = None, costs_folder: Path | None = None
+    recipe: Recipe,
+    device: str,
+    *,
+    measure: bool | None = None,
+    costs_folder: Path | None = None,
+    engine: str = "processes",
+    share: int | None = None,
 ) -> Plan:
     """Resolve `recipe` for `device` ("cpu" or "cuda"); prepares the data, measures layers, checks the schedule.
 
     Raises UserError, before any process starts, where blocks exceed layers, a cut is out of range or the
     schedule deadlocks; MissingError where data or devices are not there. `measure` forces or forbids the
     measurement of layer times (default: where the cut asks for it); times measured before are taken from
-    `costs_folder` (default: the machine's cache).
+    `costs_folder` (default: the machine's cache). `engine`: "processes" or "sequential"; `share`: the cores that
+    the run has (default: all that this process may use).
     """
     if recipe.timing_only:
         device = "cpu"  # blocks wait there, whatever the machine has
@@ -109,12 +132,15 @@ def make_plan(
             f"blocks = {recipe.blocks} is more than the {len(factories)} layers of {recipe.model.name}: "
             f"give 1..{len(factories)}"
         )
-    threads = recipe.runtime.threads or max(1, cores() // recipe.blocks)
+    share = cores() if share is None else share
+    apart = recipe.runtime.threads or max(1, share // recipe.blocks)  # with a process a block
+    threads = recipe.runtime.threads or (share if engine == "sequential" else apart)
     steps = seedless.steps_per_epoch
     num_batches = min(steps * recipe.epochs, recipe.max_steps or steps * recipe.epochs)
     evaluations = evaluation_points(recipe, steps, num_batches)
     recompute = recipe.method.schedule(recipe.blocks, num_batches, {}).recompute
     shapes = models.shapes(factories, seedless.image_shape)
+    check_recalibration(recipe, steps)
     check_tied(factories)
     check_one_value(
         recipe, factories, shapes, {seedless.train_batch_size(i) for i in range(min(steps, num_batches))}
@@ -131,13 +157,13 @@ def make_plan(
         )
     factories = layers(choice.memory_format)
     measure = needed if measure is None else measure
-    costs = measured_costs(factories, inputs, where, threads, known, machine_name(where), measure=measure)
+    costs = measured_costs(factories, inputs, where, apart, known, machine_name(where), measure=measure)
     if not isinstance(recipe.cut, tuple) and recipe.blocks > 1:
         basis = costs if recipe.cut == "measured" and costs else _estimated(factories, shapes)
         cut = best_cut(basis, recompute)
     plan = Plan(
         recipe=recipe,
-        devices=devices(recipe.blocks, device),
+        devices=devices(recipe.blocks, device, engine),
         threads=threads,
         cut=cut,
         memory_format=choice.memory_format,
@@ -153,6 +179,7 @@ def make_plan(
         data_root=root,
         data_identity=data.identity(recipe.data, root),
         hash="",
+        engine=engine,
     )
     check_boundaries(plan)
     check_schedule(plan)
@@ -175,8 +202,11 @@ def evaluation_points(recipe: Recipe, steps: int, num_batches: int) -> dict[int,
     return dict(sorted(points.items()))
 
 
-def devices(blocks: int, device: str) -> tuple[str, ...]:
-    """The device of each block; blocks share GPUs in turn where there are fewer. MissingError without any."""
+def devices(blocks: int, device: str, engine: str = "processes") -> tuple[str, ...]:
+    """The device of each block; blocks share GPUs in turn where there are fewer. MissingError without any.
+
+    With the sequential engine all blocks are on the first GPU.
+    """
     if device == "cpu":
         return ("cpu",) * blocks
     count = torch.cuda.device_count()
@@ -184,7 +214,8 @@ def devices(blocks: int, device: str) -> tuple[str, ...]:
         raise MissingError(
             "device 'cuda' was asked for, but this machine has no CUDA device: use --device cpu"
         )
-    return tuple(f"cuda:{k % count}" for k in range(blocks))
+    used = 1 if engine == "sequential" else count
+    return tuple(f"cuda:{k % used}" for k in range(blocks))
 
 
 def check_boundaries(plan: Plan) -> None:

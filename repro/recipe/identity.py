@@ -25,7 +25,7 @@ _LEFT_OUT = {
 # of some full recipes from the start.
 _OF_ESTIMATORS = ("scale", "kernel", "samples")
 # Settings that were added later: they count only where they are not at their default, so that older hashes stay.
-_ONLY_WHERE_USED: dict[str, Any] = {"timing_only": False}
+_ONLY_WHERE_USED: dict[str, Any] = {"timing_only": False, "norm_recalibration": 0}
 
 
 def run_hash(

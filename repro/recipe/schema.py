@@ -157,6 +157,9 @@ class Recipe(Spec):
     # Of images, maps and filters; auto: the faster one, measured on this machine (in the hash: what was taken).
     memory_format: Literal["contiguous", "channels_last", "auto"] = "contiguous"
     norm_statistics: Literal["recompute", "forward", "both"] = "recompute"
+    norm_recalibration: Annotated[int, Field(ge=0, strict=True)] = (
+        0  # training batches; 0: running statistics
+    )
     deterministic: bool = True
     gradient: GradientSpec = GradientSpec()
     straggler: StragglerSpec = StragglerSpec()

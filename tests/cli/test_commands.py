@@ -18,7 +18,10 @@ from tests.conftest import ROOT
 Repro = Callable[..., "subprocess.CompletedProcess[str]"]
 TINY = {m: str(ROOT / "tests" / "recipes_for_tests" / f"tiny-{m}.yaml") for m in ("bp", "dsp", "fr", "gpipe")}
 SMOKE = ["--profile", "smoke", "--set", "runtime.threads=1"]
-LONG = ["run", TINY["dsp"], "--set", "blocks=3", "--set", "epochs=14", *SMOKE]
+LATE = ["--set", "straggler.probability=0.5", "--set", "straggler.delay=1"]
+WIDE = ["--set", "blocks=2", "--set", "threads=64", "--engine", "processes"]
+PROCESSES = ["--engine", "processes"]  # more blocks than this machine may have cores
+LONG = ["run", TINY["dsp"], "--set", "blocks=3", "--set", "epochs=14", *SMOKE, *PROCESSES]
 
 
 def results(out: Path) -> list[dict[str, object]]:
@@ -143,6 +146,14 @@ def test_output_without_a_terminal_is_plain(repro: Repro, tmp_path: Path) -> Non
         (["run", TINY["bp"], "--seeds", "1", "--seed-list", "1"], 2, ["exclude"]),
         (["run", TINY["bp"], "--profile", "fast"], 2, ["fast", "paper, reference, quick, smoke"]),
         (["run", TINY["bp"], "--device", "tpu"], 2, ["tpu"]),
+        (["run", TINY["bp"], "--engine", "parallel"], 2, ["parallel", "sequential"]),
+        (["run", TINY["bp"], "--jobs", "0"], 2, ["--jobs 0"]),
+        (["run", TINY["bp"], "--jobs", "999"], 2, ["--jobs 999", "to use", "--force"]),
+        (["run", TINY["bp"], "--jobs", "2", *WIDE], 2, ["--jobs 2", "takes 128", "--force"]),
+        (["run", TINY["dsp"], "--engine", "sequential", *LATE], 2, ["--engine sequential", "in time"]),
+        (["run", TINY["dsp"], "--jobs", "2", *LATE], 2, ["--jobs 2", "is a time"]),
+        (["run", TINY["bp"], "--set", "norm_recalibration=8"], 2, ["norm_recalibration = 8", "0..7"]),
+        (["run", TINY["bp"], "--set", "norm_recalibration=-1"], 2, ["norm_recalibration = -1"]),
         (["run", TINY["bp"], "--set", "data.name=cifar10"], 3, ["cifar"]),
         (["run", TINY["bp"], "--set", "data.name=imagenet"], 3, ["imagenet"]),
         (["run"], 2, ["RECIPE"]),
@@ -207,8 +218,12 @@ def test_recipes_run_seed_by_seed(repro: Repro, tmp_path: Path) -> None:
     assert order == [("tiny-bp", 0), ("tiny-dsp", 0), ("tiny-bp", 1), ("tiny-dsp", 1)]
 
 
-@pytest.mark.parametrize("blocks", [1, 2, 4])
-def test_a_label_out_of_range_ends_the_run_with_its_reason(blocks: int, repro: Repro, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("blocks", "engine"), [(1, "processes"), (2, "processes"), (4, "processes"), (4, "sequential")]
+)
+def test_a_label_out_of_range_ends_the_run_with_its_reason(
+    blocks: int, engine: str, repro: Repro, tmp_path: Path
+) -> None:
     """Field report B01: only the last block raises; the others end within seconds, the reason is said once."""
     begin = time.monotonic()
     done = repro(
@@ -218,6 +233,8 @@ def test_a_label_out_of_range_ends_the_run_with_its_reason(blocks: int, repro: R
         "data.bad_label=5",
         "--set",
         f"blocks={blocks}",
+        "--engine",
+        engine,
         "--runs",
         str(tmp_path),
         *SMOKE,
@@ -251,6 +268,7 @@ def test_a_killed_worker_fails_its_seed_and_the_others_go_on(tmp_path: Path) -> 
         "--runs",
         str(tmp_path),
         *SMOKE,
+        *PROCESSES,
     ]
     process = start(*words)
     wait_for(process, "seed 1: epoch 2")

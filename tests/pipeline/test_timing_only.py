@@ -124,7 +124,7 @@ def test_a_timing_only_run_is_marked_and_read_by_no_table_but_its_own(
         "--set",
         "blocks=3",
     ]
-    found = repro("run", recipe, "--profile", "smoke", "--timing-only", *more, "--out", str(tmp_path))
+    found = repro("run", recipe, "--profile", "smoke", "--timing-only", *more, "--runs", str(tmp_path))
     assert found.returncode == 0, found.stderr
     assert time.monotonic() - begin < 60
     (file,) = tmp_path.glob("*/*/seed-0/result.json")

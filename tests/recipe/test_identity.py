@@ -93,3 +93,11 @@ def test_no_recipe_of_the_suite_has_a_setting_without_effect() -> None:
         recipe = load(name, "smoke")
         plain = recipe.model_dump(mode="json", exclude=identity._LEFT_OUT)
         assert counted(recipe) == plain, name
+
+
+def test_a_setting_that_came_later_counts_only_where_it_is_used(tiny: Callable[..., Any]) -> None:
+    """The names of runs that are older than norm_recalibration stay."""
+    recipe = tiny()
+    assert hash_of(tiny(norm_recalibration=0)) == hash_of(recipe)
+    assert hash_of(tiny(norm_recalibration=4)) != hash_of(recipe)
+    assert hash_of(tiny(norm_recalibration=4)) != hash_of(tiny(norm_recalibration=5))

@@ -21,7 +21,7 @@ from repro.engine.block.finite import FiniteCheck
 from repro.engine.block.optimizer import BlockOptimizer
 from repro.gradient import Approximation
 from repro.models import run_layer
-from repro.models.norm_statistics import DeferredStatistics, batch_norms, set_tracking
+from repro.models.norm_statistics import DeferredStatistics, batch_norms, recalibrated, set_tracking
 from repro.planning.counted_memory import SavedBytes, tensor_bytes
 
 Key = tuple[int, int]  # (batch, micro-batch)
@@ -137,14 +137,24 @@ class Block:
         return x
 
     @contextmanager
-    def evaluating(self) -> Iterator[None]:
-        """Evaluation mode for the block's layers, training mode afterwards."""
+    def evaluating(self, recalibrate: bool = False) -> Iterator[None]:
+        """Evaluation mode for the block's layers, training mode afterwards.
+
+        `recalibrate`: BN begins with no statistics and normalises by batch until `calibrated` is called.
+        """
         self._track(True)
         self._modules.eval()
         try:
-            yield
+            with recalibrated(self._norms if recalibrate else []):
+                for norm in self._norms if recalibrate else []:
+                    norm.train()
+                yield
         finally:
             self._modules.train()
+
+    def calibrated(self) -> None:
+        """From here on the evaluation uses the statistics of what has passed."""
+        self._modules.eval()
 
     # -- parts of actions ---------------------------------------------------------------------------------
 

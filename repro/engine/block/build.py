@@ -33,7 +33,8 @@ def build_block(plan: Plan, index: int, seed: int, schedule: Schedule) -> Block:
         layers, recipe.optimizer, plan.steps_per_epoch, recipe.method.lr_factor(index, plan.blocks)
     )
     side: torch.cuda.Stream | None = None
-    if recipe.runtime.two_streams and device.type == "cuda":
+    # Where blocks share a stream, a replay beside it could overtake the neighbour's forward that it replays.
+    if recipe.runtime.two_streams and device.type == "cuda" and plan.engine == "processes":
         side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
     recompute = schedule.recompute[index]
     probe = torch.zeros((2, *plan.shapes[low]), device=device)

@@ -1,1 +1,1 @@
-"""One process per block: launched, watched, checkpointed, ended together."""
+"""The processes of a run, one per block or one for all: launched, watched, checkpointed, ended together."""

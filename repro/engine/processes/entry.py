@@ -1,4 +1,4 @@
-"""Where the process of a block begins and ends."""
+"""Where a process of a run begins and ends: with one block, or with all blocks in turn."""
 
 from __future__ import annotations
 
@@ -8,82 +8,117 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from repro.engine.block.finite import NotFinite
 from repro.engine.processes.block_log import without_native_frames, write_to
+from repro.engine.processes.interleave import Interleaved
 from repro.engine.processes.reporter import Reporter
 from repro.engine.processes.worker import Worker
 from repro.engine.transport.channel import PeerLost
+from repro.engine.transport.exchange import Exchange, MemoryNetwork
+from repro.engine.transport.ports import BlockNetwork
 from repro.engine.transport.process_group import Network
 from repro.errors import ReproError
-from repro.planning.run_plan import Plan
-from repro.recipe import validate
+from repro.planning.run_plan import Plan, unpacked
 
 _PR_SET_PDEATHSIG = 1
 
 
-def run_block(job: dict[str, Any], connection: Connection, status: Any) -> None:
-    """Run one block to its end and leave the process; errors go to the parent with their traceback."""
-    index = job["index"]
-    reporter = Reporter(connection, status, index)
-    _die_with_parent(connection)
+def run_blocks(job: dict[str, Any], connection: Connection, status: Any) -> None:
+    """Run the blocks of `job` to their end and leave the process; errors go to the parent with their traceback."""
+    blocks: tuple[int, ...] = job["blocks"]
+    reporters = [Reporter(connection, status, k) for k in blocks]
+    acting = [reporters[0]]
+    end_with_parent(connection)
     write_to(job["log"])
     code = 0
     try:
-        plan = Plan(recipe=validate(job["recipe"]), **job["plan"])
-        prepare(plan, index)
-        before = _resident()
-        method = plan.recipe.method
-        network = Network(
-            index,
-            plan.blocks,
-            plan.devices,
-            job["port"],
-            getattr(method, "locking", "") == "barrier",
-            plan.recipe.runtime,
-        )
-        worker = Worker(
-            plan, index, job["seed"], network, reporter, job["typical_seconds"], job["block_times"]
-        )
-        summary = worker.run(job["checkpoints"], job["resume"])
-        if job["final_weights"] is not None:
-            state = {
-                f"{name}.{k}": v.cpu()
-                for name, layer in worker.block.layers
-                for k, v in layer.state_dict().items()
-            }
-            torch.save(state, job["final_weights"] / f"block-{index}.pt")
-        summary["rss_bytes"], summary["rss_before_bytes"] = _peak_resident(), before
-        reporter.done(summary)
+        _run(job, reporters, acting)
     except PeerLost as error:
         code = 1
-        reporter.failed(_trace(), without_native_frames(str(error)), True, 1)
+        acting[0].failed(_trace(), without_native_frames(str(error)), True, 1)
     except NotFinite as error:
         code = error.exit_code
-        reporter.diverged(error.batch, error.tensor, error.value)
+        acting[0].diverged(error.batch, error.tensor, error.value)
     except ReproError as error:
         code = error.exit_code
         if error.__cause__ is not None:
             traceback.print_exc()  # into the log: a library's own words
-        reporter.failed("", str(error), False, code)
+        acting[0].failed("", str(error), False, code)
     except BaseException as error:
         code = 1
         words = without_native_frames(str(error))
-        reporter.failed(_trace(), f"{type(error).__name__}: {words}", False, 1)
+        acting[0].failed(_trace(), f"{type(error).__name__}: {words}", False, 1)
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)  # no destructor may wait for a neighbour that is gone
 
 
+def _run(job: dict[str, Any], reporters: Sequence[Reporter], acting: list[Reporter]) -> None:
+    """Make the workers of this process and run them; `acting` holds the reporter of the block at work."""
+    blocks = job["blocks"]
+    plan = unpacked(job["plan"])
+    prepare(plan, blocks[0])
+    before = _resident()
+    if plan.engine == "sequential":
+        exchange = Exchange()
+        workers = _workers(plan, job, [MemoryNetwork(k, exchange) for k in blocks], reporters)
+        together = Interleaved(workers, exchange)
+        try:
+            summaries = together.run(job["checkpoints"], job["resume"])
+        finally:
+            acting[0] = reporters[together.acting]
+    else:
+        barrier = getattr(plan.recipe.method, "locking", "") == "barrier"
+        network = Network(blocks[0], plan.blocks, plan.devices, job["port"], barrier, plan.recipe.runtime)
+        workers = _workers(plan, job, [network], reporters)
+        summaries = [workers[0].run(job["checkpoints"], job["resume"])]
+    for worker, reporter, summary in zip(workers, reporters, summaries, strict=True):
+        if job["final_weights"] is not None:
+            torch.save(final_state(worker), job["final_weights"] / f"block-{worker.index}.pt")
+        summary["rss_bytes"], summary["rss_before_bytes"] = _peak_resident(), before
+        reporter.done(summary)
+
+
+def _workers(
+    plan: Plan, job: dict[str, Any], networks: Sequence[BlockNetwork], reporters: Sequence[Reporter]
+) -> list[Worker]:
+    """The workers of this process's blocks."""
+    typical, times = job["typical_seconds"], job["block_times"]
+    return [
+        Worker(
+            plan,
+            k,
+            job["seed"],
+            network,
+            reporter,
+            typical[k] if typical else None,
+            times[k] if times else None,
+        )
+        for k, network, reporter in zip(job["blocks"], networks, reporters, strict=True)
+    ]
+
+
+def final_state(worker: Worker) -> dict[str, Tensor]:
+    """Weights and statistics of a block, by layer, on the CPU."""
+    return {
+        f"{name}.{k}": v.cpu() for name, layer in worker.block.layers for k, v in layer.state_dict().items()
+    }
+
+
 def prepare(plan: Plan, index: int) -> None:
     """Threads and numerics of this process, the same in the oracle."""
+    if plan.pinned and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, plan.pinned)
     torch.set_num_threads(plan.threads)
     device = torch.device(plan.devices[index])
     if device.type == "cuda":
@@ -105,7 +140,8 @@ def _trace() -> str:
     return plain
 
 
-def _die_with_parent(connection: Connection) -> None:
+def end_with_parent(connection: Connection) -> None:
+    """Leave Ctrl-C to the parent, and end at once when it is gone: it never writes to `connection`, only closes it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends all blocks in order
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if sys.platform == "linux":

@@ -1,7 +1,12 @@
-"""Evaluation through the blocks: its own messages, apart from the training queues; statistics are left alone."""
+"""Evaluation through the blocks: its own messages, apart from the training queues; statistics are left alone.
+
+With `norm_recalibration: N` the first N training batches pass before the test set, and BN evaluates with their
+statistics at the present weights; the running statistics come back afterwards, so training does not notice.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -10,38 +15,55 @@ from torch import Tensor
 from repro.engine.block.block import Block
 from repro.engine.block.samples import Samples
 from repro.engine.transport.message import Envelope
-from repro.engine.transport.process_group import Network
+from repro.engine.transport.ports import BlockNetwork
 from repro.planning.run_plan import Plan
 
-UNDER_WAY = 2  # test batches that a block may have sent ahead
+UNDER_WAY = 2  # batches that a block may have sent ahead
 
 
-def evaluate(
-    plan: Plan, index: int, block: Block, samples: Samples, network: Network
-) -> tuple[float, float] | None:
-    """Pass every test sample once through block `index`; the last block returns (mean loss, accuracy in %)."""
-    low, high = plan.layer_spans[index]
-    last = index == plan.blocks - 1
-    total, correct = 0.0, 0
-    sent: list[tuple[Any, Tensor]] = []
-    with block.evaluating():
-        for step in range(samples.data.test_steps):
-            size = samples.data.test_batch_size(step)
-            if index == 0:
-                x = samples.data.test_images(step)
-            else:
-                envelope = Envelope("evaluation", step, 0, (size, *plan.shapes[low]))
-                x = network.receive_now(index - 1, envelope, step)
-            x = block.evaluate(x)
-            if last:
-                labels = samples.data.test_labels(step)
-                total += float(torch.nn.functional.cross_entropy(x, labels, reduction="sum"))
-                correct += int((x.argmax(1) == labels).sum())
-                continue
-            envelope = Envelope("evaluation", step, 0, (size, *plan.shapes[high]))
-            sent.append(network.send_now(index + 1, envelope, x, step))
-            if len(sent) > UNDER_WAY:
-                network.wait(sent.pop(0), index + 1)
-        for work in sent:
-            network.wait(work, index + 1)
-    return (total / samples.data.test_size, 100.0 * correct / samples.data.test_size) if last else None
+class Evaluation:
+    """Every test sample once through block `index`, a batch at a time, so that blocks in one process can take turns."""
+
+    def __init__(self, plan: Plan, index: int, block: Block, samples: Samples, network: BlockNetwork) -> None:
+        self.plan, self.index, self.block = plan, index, block
+        self.data, self.network = samples.data, network
+        self.low, self.high = plan.layer_spans[index]
+        self.result: tuple[float, float] | None = None  # last block, at the end: (mean loss, accuracy in %)
+        self._sent: list[tuple[Any, Tensor]] = []
+
+    def batches(self) -> Iterator[None]:
+        """Carry the evaluation out; gives way after each batch."""
+        total, correct = 0.0, 0
+        calibration = self.plan.recipe.norm_recalibration
+        with self.block.evaluating(recalibrate=calibration > 0):
+            for batch in range(calibration):
+                self._pass(batch, self.data.train_images, self.data.train_batch_size(batch), batch)
+                yield
+            self.block.calibrated()
+            for step in range(self.data.test_steps):
+                size = self.data.test_batch_size(step)
+                x = self._pass(step, self.data.test_images, size, calibration + step)
+                if self.index == self.plan.blocks - 1:
+                    labels = self.data.test_labels(step)
+                    total += float(torch.nn.functional.cross_entropy(x, labels, reduction="sum"))
+                    correct += int((x.argmax(1) == labels).sum())
+                yield
+            while self._sent:
+                self.network.wait(self._sent.pop(0), self.index + 1)
+        if self.index == self.plan.blocks - 1:
+            self.result = total / self.data.test_size, 100.0 * correct / self.data.test_size
+
+    def _pass(self, step: int, images: Callable[[int], Tensor], size: int, number: int) -> Tensor:
+        """Take a batch of `size`, the evaluation's message `number`, run the block on it, hand the output on; returns it."""
+        if self.index == 0:
+            x = images(step)
+        else:
+            envelope = Envelope("evaluation", number, 0, (size, *self.plan.shapes[self.low]))
+            x = self.network.receive_now(self.index - 1, envelope, number)
+        x = self.block.evaluate(x)
+        if self.index < self.plan.blocks - 1:
+            envelope = Envelope("evaluation", number, 0, (size, *self.plan.shapes[self.high]))
+            self._sent.append(self.network.send_now(self.index + 1, envelope, x, number))
+            if len(self._sent) > UNDER_WAY:
+                self.network.wait(self._sent.pop(0), self.index + 1)
+        return x

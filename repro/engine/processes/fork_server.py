@@ -21,7 +21,7 @@ def warm_up() -> None:
     _one_thread_pools()
     multiprocessing.get_context("forkserver").set_forkserver_preload(_PRELOAD)
     forkserver.ensure_running()
-    atexit.register(_end)
+    atexit.register(end)
 
 
 def context(device: str) -> Any:
@@ -41,8 +41,8 @@ def _one_thread_pools() -> None:
         os.environ.setdefault(name, "1")
 
 
-def _end() -> None:
-    # The server would notice the parent's end only after its imports: end it now, so that no process is left.
+def end() -> None:
+    """End this process's server. It would notice the parent's end only after its imports; no process may be left."""
     from multiprocessing import forkserver
 
     pid = getattr(forkserver._forkserver, "_forkserver_pid", None)

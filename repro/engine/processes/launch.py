@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from datetime import timedelta
 from math import isfinite
 from multiprocessing.connection import Connection, wait
@@ -22,12 +22,12 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from repro.engine.processes import checkpoint
 from repro.engine.processes import fork_server as server
 from repro.engine.processes.block_log import close_log, open_log
-from repro.engine.processes.entry import run_block
+from repro.engine.processes.entry import run_blocks
 from repro.engine.processes.reporter import describe
 from repro.engine.transport.loopback import ADDRESS, listen
 from repro.errors import RunFailed
 from repro.planning.block_times import BlockTimes
-from repro.planning.run_plan import Plan
+from repro.planning.run_plan import Plan, packed
 
 GRACE_SECONDS = 2.0  # between asking processes to end and killing them
 GATHER_SECONDS = 1.0  # after a failure, for the block that caused it to report
@@ -62,12 +62,19 @@ class Listener:
 
 @dataclass
 class _Child:
-    index: int
+    """A process, the blocks in it, and what it has told: summaries by block; a failure as (block, trace, ...)."""
+
+    blocks: tuple[int, ...]
     process: Any
     connection: Connection
-    summary: dict[str, Any] | None = None
-    failure: tuple[str, str, bool, int] | None = None
+    summaries: dict[int, dict[str, Any]] = field(default_factory=dict)
+    failure: tuple[int, str, str, bool, int] | None = None
     closed: bool = False
+
+    @property
+    def done(self) -> bool:
+        """Whether all its blocks have finished."""
+        return len(self.summaries) == len(self.blocks)
 
 
 @dataclass
@@ -95,33 +102,34 @@ class Launch:
         listener = listener or Listener()
         plan = self.plan
         runtime = plan.recipe.runtime
-        store = rendezvous(runtime.port, runtime.rendezvous_seconds) if plan.blocks > 1 else None
+        # The sequential engine has all blocks in one process; otherwise each block has its own.
+        alone = [(k,) for k in range(plan.blocks)]
+        shares = [tuple(range(plan.blocks))] if plan.engine == "sequential" else alone
+        store = rendezvous(runtime.port, runtime.rendezvous_seconds) if len(shares) > 1 else None
         context = server.context(plan.devices[0])
         status = context.RawArray("q", 3 * plan.blocks)
         children: list[_Child] = []
         log, failure = open_log(self.folder), None
         try:
-            for k in range(plan.blocks):
+            for blocks in shares:
                 ours, theirs = context.Pipe()
                 job = {
-                    "recipe": plan.recipe.model_dump(mode="json"),
-                    "plan": {name: getattr(plan, name) for name in _PLAN_FIELDS},
-                    "index": k,
+                    "plan": packed(plan),
+                    "blocks": blocks,
                     "seed": self.seed,
                     "port": store.port if store is not None else 0,
                     "checkpoints": self.checkpoints,
                     "resume": self.resume,
                     "final_weights": self.final_weights,
                     "log": log,
-                    "typical_seconds": self.typical_seconds[k] if self.typical_seconds else None,
-                    "block_times": self.block_times[k] if self.block_times else None,
+                    "typical_seconds": self.typical_seconds,
+                    "block_times": self.block_times,
                 }
-                process = context.Process(
-                    target=run_block, args=(job, theirs, status), name=f"repro block {k}"
-                )
+                name = f"repro block {', '.join(map(str, blocks))}"
+                process = context.Process(target=run_blocks, args=(job, theirs, status), name=name)
                 process.start()
                 theirs.close()
-                children.append(_Child(k, process, ours))
+                children.append(_Child(blocks, process, ours))
             self._watch(children, listener, status)
         except BlockFailed as error:
             failure = error
@@ -131,13 +139,13 @@ class Launch:
             kept = close_log(log, keep=failure is not None or self.folder is not None)
             if failure is not None:
                 failure.log = kept
-        return [c.summary for c in children if c.summary is not None]
+        return [summary for c in children for _, summary in sorted(c.summaries.items())]
 
     def _watch(self, children: list[_Child], listener: Listener, status: Any) -> None:
         saved: dict[int, dict[int, tuple[str, str]]] = {}
         failed_at: float | None = None
         heard = time.monotonic()
-        while not all(c.summary is not None and c.closed for c in children):
+        while not all(c.done and c.closed for c in children):
             sources: list[Any] = [c.connection for c in children if not c.closed]
             timeout = 0.1 if failed_at is not None else min(5.0, self.plan.recipe.runtime.stall_seconds)
             ready = wait(sources, timeout=timeout)
@@ -145,17 +153,17 @@ class Launch:
                 if child.connection in ready:
                     heard = time.monotonic()
                     self._hear(child, listener, saved)
-            lost = [c for c in children if c.failure is not None or (c.closed and c.summary is None)]
+            lost = [c for c in children if c.failure is not None or (c.closed and not c.done)]
             if lost and failed_at is None:
                 failed_at = time.monotonic()
             if failed_at is not None:
-                causes = [c for c in lost if c.failure is None or not c.failure[2]]
+                causes = [c for c in lost if c.failure is None or not c.failure[3]]
                 if causes or time.monotonic() - failed_at > GATHER_SECONDS:
                     raise _blame(causes or lost)
             patience = self.plan.recipe.runtime.stall_seconds
             if time.monotonic() - heard > patience:
                 heard = time.monotonic()
-                listener.stalled(f"nothing for {patience:g} s: {describe(status, len(children))}")
+                listener.stalled(f"nothing for {patience:g} s: {describe(status, self.plan.blocks)}")
 
     def _hear(self, child: _Child, listener: Listener, saved: dict[int, dict[int, tuple[str, str]]]) -> None:
         try:
@@ -168,30 +176,29 @@ class Launch:
             batch, loss, samples = rest
             listener.step(batch, loss, samples)
             if not isfinite(loss):
-                raise Diverged(batch, loss, child.index)
+                raise Diverged(batch, loss, self.plan.blocks - 1)
         elif kind == "epoch":
             epoch, numbers = rest
             listener.epoch(epoch, numbers)
             if not isfinite(numbers["test_loss"]):
                 batch = next(n for n, e in self.plan.evaluations.items() if e == epoch) - 1
-                raise Diverged(batch, numbers["test_loss"], child.index, "the test loss")
+                raise Diverged(batch, numbers["test_loss"], self.plan.blocks - 1, "the test loss")
         elif kind == "diverged":
-            batch, tensor, value = rest
-            raise Diverged(batch, value, child.index, tensor)
+            block, batch, tensor, value = rest
+            raise Diverged(batch, value, block, tensor)
         elif kind == "saved":
-            epoch, updates, file, digest = rest
+            block, epoch, updates, file, digest = rest
             files = saved.setdefault(epoch, {})
-            files[child.index] = (file, digest)
+            files[block] = (file, digest)
             if len(files) == self.plan.blocks and self.checkpoints is not None:
                 checkpoint.commit(self.checkpoints, epoch, updates, saved.pop(epoch), self.checkpoint_extra())
                 listener.committed(epoch, updates)
         elif kind == "done":
-            child.summary = rest[0]
+            block, summary = rest
+            child.summaries[block] = summary
         elif kind == "failed":
-            child.failure = (rest[0], rest[1], rest[2], rest[3])
-
-
-_PLAN_FIELDS = tuple(f.name for f in fields(Plan) if f.name != "recipe")  # a recipe travels as plain data
+            block, trace, text, secondary, code = rest
+            child.failure = (block, trace, text, secondary, code)
 
 
 def check_port(port: int) -> None:
@@ -218,18 +225,18 @@ def rendezvous(port: int, patience: float = 60.0) -> TCPStore:
 def _blame(children: list[_Child]) -> BlockFailed:
     child = next((c for c in children if c.failure is not None), children[0])
     if child.failure is not None:
-        trace, message, _, code = child.failure
-        return BlockFailed(child.index, message, trace, code)
+        block, trace, message, _, code = child.failure
+        return BlockFailed(block, message, trace, code)
     child.process.join(GRACE_SECONDS)
     code = child.process.exitcode
     how = f"was ended by signal {-code}" if code is not None and code < 0 else f"ended with exit code {code}"
-    return BlockFailed(child.index, f"its process (pid {child.process.pid}) {how}", "")
+    return BlockFailed(child.blocks[0], f"its process (pid {child.process.pid}) {how}", "")
 
 
 def _end_all(children: list[_Child]) -> None:
     """End what is still running: ask, wait a little, kill; leaves no process behind."""
     running = [c for c in children if c.process.is_alive()]
-    if any(c.summary is None for c in children):
+    if any(not c.done for c in children):
         for child in running:
             child.process.terminate()
     deadline = time.monotonic() + GRACE_SECONDS

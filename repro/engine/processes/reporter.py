@@ -1,4 +1,4 @@
-"""What a block's process tells its parent: losses, epochs, checkpoints, and whom it waits for."""
+"""What a block tells the parent process: losses, epochs, checkpoints, and whom it waits for."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ class Reporter:
 
     def saved(self, epoch: int, updates: int, file: str, digest: str) -> None:
         """This block's part of a checkpoint is on disk."""
-        self._send("saved", epoch, updates, file, digest)
+        self._send("saved", self._index, epoch, updates, file, digest)
 
     def done(self, summary: dict[str, Any]) -> None:
         """The block has finished."""
-        self._send("done", summary)
+        self._send("done", self._index, summary)
 
     def failed(self, trace: str, message: str, secondary: bool, code: int) -> None:
         """The block has raised; `secondary`: only because a neighbour went away."""
-        self._send("failed", trace, message, secondary, code)
+        self._send("failed", self._index, trace, message, secondary, code)
 
     def diverged(self, batch: int, tensor: str, value: float) -> None:
         """A tensor of this block is not finite."""
-        self._send("diverged", batch, tensor, value)
+        self._send("diverged", self._index, batch, tensor, value)
 
     @contextmanager
     def waiting(self, what: str, batch: int, peer: int) -> Iterator[None]:

@@ -25,7 +25,7 @@ def summary(worker: Worker, end: float) -> dict[str, Any]:
     intervals = [b - a for a, b in pairwise(worker.losses.times)]
     busy = worker.watch.busy_per_batch()
     peak = block.static_bytes() + worker.peak_bytes
-    if worker.device.type == "cuda":
+    if worker.device.type == "cuda" and worker.plan.engine == "processes":  # the allocator knows no blocks
         peak = torch.cuda.max_memory_allocated(worker.device)
     approximation = block.approximation
     return {

@@ -1,4 +1,4 @@
-"""The process of one block: carries out the block's actions in their fixed order, and meets its neighbours."""
+"""One block at work: carries out the block's actions in their fixed order, and meets its neighbours."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from repro.engine.block.stopwatch import Stopwatch
 from repro.engine.block.timed_block import TimedBlock, TimedSamples
 from repro.engine.processes import checkpoint
 from repro.engine.processes.delays import Straggler
-from repro.engine.processes.evaluation import evaluate
+from repro.engine.processes.evaluation import Evaluation
 from repro.engine.processes.losses import Losses
 from repro.engine.processes.neighbour import Progress
 from repro.engine.processes.reporter import Reporter
+from repro.engine.processes.snapshot import snapshot
 from repro.engine.processes.summary import summary
-from repro.engine.transport.channel import Inbox, Outbox
 from repro.engine.transport.message import Envelope
-from repro.engine.transport.process_group import Network
+from repro.engine.transport.ports import BlockNetwork, ReceivingEnd, SendingEnd
 from repro.planning.block_times import BlockTimes
 from repro.planning.run_plan import Plan
 from repro.schedule import Action, Kind
@@ -34,14 +34,17 @@ _COMPUTE = (Kind.FORWARD, Kind.RECOMPUTE, Kind.BACKWARD)
 
 
 class Worker:
-    """Block `index` of a plan, in its own process."""
+    """Block `index` of a plan: in its own process (`run`), or one of several that a process runs in turn.
+
+    Only the ends of its queues (`ports`) know whether a neighbour is another process.
+    """
 
     def __init__(
         self,
         plan: Plan,
         index: int,
         seed: int,
-        network: Network,
+        network: BlockNetwork,
         reporter: Reporter,
         typical_seconds: float | None = None,
         block_times: BlockTimes | None = None,
@@ -74,13 +77,19 @@ class Worker:
         self.order: dict[Key, int] = {}  # digest of the sample ids of each batch in flight
         self.pending: list[tuple[Envelope, Tensor]] = []  # of a checkpoint: handed over, not yet taken
         self.neighbours: dict[int, Progress] = {}
-        self.up: Outbox | None = None
-        self.down: Outbox | None = None
-        self.below: Inbox | None = None
-        self.above: Inbox | None = None
+        self.up: SendingEnd | None = None
+        self.down: SendingEnd | None = None
+        self.below: ReceivingEnd | None = None
+        self.above: ReceivingEnd | None = None
 
     def run(self, checkpoints: Path | None, resume: Path | None) -> dict[str, Any]:
         """Train to the end, from the state in `resume` where there is one; returns the block's summary."""
+        for action in self.begin(checkpoints, resume):
+            self.act(action)
+        return self.end()
+
+    def begin(self, checkpoints: Path | None, resume: Path | None) -> Iterator[Action]:
+        """Load the state, meet the neighbours; returns the actions that are left."""
         self.checkpoints = checkpoints
         if resume is not None:
             self._load(resume)
@@ -88,8 +97,10 @@ class Worker:
         self._connect(done)
         self.samples.warm_up(self.first, self.last)
         self.started = self.network.start_together()
-        for action in self._actions(done):
-            self._act(action)
+        return self._actions(done)
+
+    def end(self) -> dict[str, Any]:
+        """Wait for the neighbours after the last action; returns the block's summary."""
         self._drain()
         end = time.monotonic()
         self.network.finish(self.plan.num_batches)
@@ -110,18 +121,15 @@ class Worker:
     def _connect(self, done: int) -> None:
         if not self.first:
             taken = max((batch + 1 for batch, _ in self.block.in_flight), default=done)
-            self.below = Inbox(
-                self.network.link(self.index - 1, "output"), self._expected("output", self.low, taken, [])
-            )
-            self.down = Outbox(self.network.link(self.index - 1, "gradient"))
+            expected = self._expected("output", self.low, taken, [])
+            self.below = self.network.inbox(self.index - 1, "output", expected)
+            self.down = self.network.outbox(self.index - 1, "gradient")
         if not self.last:
             # Gradients of finished batches that a synthetic-gradient module still waits for come first.
             late = [] if self.synthetic is None else list(self.synthetic.stored)
-            self.up = Outbox(self.network.link(self.index + 1, "output"))
-            self.above = Inbox(
-                self.network.link(self.index + 1, "gradient"),
-                self._expected("gradient", self.high, done, late),
-            )
+            self.up = self.network.outbox(self.index + 1, "output")
+            expected = self._expected("gradient", self.high, done, late)
+            self.above = self.network.inbox(self.index + 1, "gradient", expected)
         for envelope, tensor in self.pending:
             outbox = self.up if envelope.stream == "output" else self.down
             assert outbox is not None
@@ -138,10 +146,11 @@ class Worker:
 
     # -- actions --------------------------------------------------------------------------------------------
 
-    def _act(self, action: Action) -> None:
+    def act(self, action: Action) -> None:
+        """Carry out one action, waiting for what it needs."""
         kind, key = action.kind, (action.batch, action.micro)
-        if kind in _COMPUTE and action.micro >= len(self.samples.micro_sizes(action.batch)):
-            return  # a smaller last batch has fewer micro-batches
+        if self.skips(action):
+            return
         if kind is Kind.FORWARD:
             self._forward(key, action)
         elif kind is Kind.RECOMPUTE:
@@ -171,6 +180,10 @@ class Worker:
             true_gradient = self._take(self.above, "gradient", key, self.index + 1, action)
             with self.watch.measure(action):
                 self.synthetic.learn(key, true_gradient)
+
+    def skips(self, action: Action) -> bool:
+        """Whether there is nothing to do: a smaller last batch has fewer micro-batches."""
+        return action.kind in _COMPUTE and action.micro >= len(self.samples.micro_sizes(action.batch))
 
     def _forward(self, key: Key, action: Action) -> None:
         if key[1] == 0 and self.straggler.active:
@@ -234,28 +247,37 @@ class Worker:
                 action,
             )
 
-    def _take(self, inbox: Inbox | None, what: str, key: Key, peer: int, action: Action) -> Tensor:
+    def _take(self, inbox: ReceivingEnd | None, what: str, key: Key, peer: int, action: Action) -> Tensor:
         assert inbox is not None
         with self.reporter.waiting(what, key[0], peer), self.watch.waiting(action):
             return inbox.take()
 
     def _hand_over(
-        self, outbox: Outbox | None, envelope: Envelope, tensor: Tensor, room: int, peer: int, action: Action
+        self, box: SendingEnd | None, envelope: Envelope, y: Tensor, room: int, peer: int, action: Action
     ) -> None:
-        assert outbox is not None
-        outbox.put(envelope, tensor)
-        del tensor
+        assert box is not None
+        box.put(envelope, y)
+        del y
         self._count_memory()
         with self.reporter.waiting("room", envelope.batch, peer), self.watch.waiting(action):
-            outbox.make_room(room)
+            box.make_room(room)
 
     # -- evaluations and checkpoints ------------------------------------------------------------------------
 
     def _evaluate(self, epoch: int) -> None:
-        begin = time.monotonic()
+        begin, evaluation = time.monotonic(), self.evaluation()
         with self.reporter.waiting("evaluation", epoch, max(0, self.index - 1)):
-            found = evaluate(self.plan, self.index, self.block, self.samples, self.network)
-        if found is not None:
+            for _ in evaluation.batches():
+                pass
+        self.evaluated(epoch, evaluation, begin)
+
+    def evaluation(self) -> Evaluation:
+        """The block's part in an evaluation now."""
+        return Evaluation(self.plan, self.index, self.block, self.samples, self.network)
+
+    def evaluated(self, epoch: int, evaluation: Evaluation, begin: float) -> None:
+        """An evaluation begun at `begin` (monotonic seconds) is over: report it, and save a checkpoint if it is time."""
+        if (found := evaluation.result) is not None:
             end = time.monotonic()
             self.evaluation_seconds += end - begin
             self.reporter.epoch(
@@ -277,24 +299,7 @@ class Worker:
             self.checkpoint_seconds += time.monotonic() - begin
 
     def _save(self, folder: Path, epoch: int) -> None:
-        pending = []
-        for stream, outbox, peer in (
-            ("output", self.up, self.index + 1),
-            ("gradient", self.down, self.index - 1),
-        ):
-            if outbox is not None:
-                progress = self.neighbours.setdefault(peer, Progress(self.schedule, peer))
-                taken = progress.taken(stream, epoch)
-                pending += [
-                    (e.as_plain(), t.cpu()) for e, t in outbox.waiting() if (e.batch, e.micro) > taken
-                ]
-        state = {
-            "block": self.block.state(),
-            "order": dict(self.order),
-            "synthetic": None if self.synthetic is None else self.synthetic.state(),
-            "pending": pending,
-        }
-        file, digest = checkpoint.save_block(folder, epoch, self.index, state)
+        file, digest = checkpoint.save_block(folder, epoch, self.index, snapshot(self, epoch))
         self.reporter.saved(epoch, self.block.updates, file, digest)
 
     def _load(self, folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
-from repro.engine.transport.channel import Link, PeerLost
+from repro.engine.transport.channel import Inbox, Link, Outbox, PeerLost
 from repro.engine.transport.loopback import ADDRESS, use_loopback
 from repro.engine.transport.message import Envelope
 from repro.errors import MissingError
@@ -76,6 +77,14 @@ class Network:
         low, high = min(self.rank, peer), max(self.rank, peer)
         group = self._groups.get((low, high) if upwards else (high, low))
         return Link(peer, stream, self.device, group)
+
+    def outbox(self, peer: int, stream: str) -> Outbox:
+        """The sending end of a queue to a neighbour."""
+        return Outbox(self.link(peer, stream))
+
+    def inbox(self, peer: int, stream: str, expected: Iterator[Envelope]) -> Inbox:
+        """The receiving end of a queue from a neighbour."""
+        return Inbox(self.link(peer, stream), expected)
 
     def start_together(self) -> float:
         """Wait for all blocks; returns the common start (monotonic seconds)."""

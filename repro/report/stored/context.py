@@ -67,6 +67,8 @@ def note(group: Group, *more: str) -> str:
     for kind, value in (("machines", group.machine), ("thread counts", group.threads)):
         if " / " in value:
             words.append(f"mixed {kind}: {value}")
+    if untimed := sum(not run.timed for run in group.complete):
+        words.append(f"no times of {untimed} seed(s): sequential engine, or several runs at once")
     bad = [run.status for run in group.runs if run.status != "complete"]
     words += [f"{bad.count(status)} seed(s) {status}" for status in sorted(set(bad))]
     return "; ".join(w for w in words if w)

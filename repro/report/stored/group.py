@@ -119,6 +119,11 @@ class Group:
         """Whether any seed had more blocks than devices or cores."""
         return any(bool((run.result or {}).get("oversubscribed")) for run in self.runs)
 
+    @property
+    def timed(self) -> bool:
+        """Whether any seed has times that may be read."""
+        return any(run.timed for run in self.complete) or not self.complete
+
     def values(self, read: str | Reader) -> dict[int, float]:
         """{seed: number} of the complete seeds; a field's name, or a function of the run. Leaves out what is no number."""
         found = {}
