@@ -15,7 +15,8 @@ from tests.conftest import ROOT
 
 RUNS = "--runs"  # the option that names the folder of runs, spelled in one place
 TINY = {m: str(ROOT / "tests" / "recipes_for_tests" / f"tiny-{m}.yaml") for m in ("bp", "dsp", "fr", "gpipe")}
-SMOKE = ["--profile", "smoke", "--set", "runtime.threads=1"]
+# Processes even where there are more blocks than cores: they are what is killed here.
+SMOKE = ["--profile", "smoke", "--set", "runtime.threads=1", "--engine", "processes"]
 
 
 def settings(**values: object) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ def load(name: str, profile: str = "paper", overrides: Mapping[str, Any] | None 
     if profile not in PROFILES:
         raise UserError(f"--profile {profile!r} is unknown. Allowed: {', '.join(PROFILES)}")
     raw = _own(Path(name)) if name.endswith((".yaml", ".yml")) or "/" in name else recipe_settings(name)
+    raw = deepcopy(raw)  # what is read once must not change with one command's settings
     profiles = raw.pop("profiles", {})
     if profile == "reference" and profile not in profiles:
         raise UserError(

@@ -48,7 +48,9 @@ def test_auto_takes_the_faster_one_and_its_hash(
 def test_a_run_says_what_was_taken(repro: Callable[..., Any], tmp_path: Path) -> None:
     recipe = str(ROOT / "tests" / "recipes_for_tests" / "tiny-bp.yaml")
     words = ["--profile", "smoke", "--set", "memory_format=auto"]
-    found = repro("run", recipe, *words, "--runs", str(tmp_path), env={"REPRO_CACHE": str(tmp_path / "cache")})
+    found = repro(
+        "run", recipe, *words, "--runs", str(tmp_path), env={"REPRO_CACHE": str(tmp_path / "cache")}
+    )
     assert found.returncode == 0, found.stderr
     (file,) = tmp_path.glob("tiny-bp/*/seed-0/result.json")
     result = json.loads(file.read_text())

@@ -92,6 +92,8 @@ def test_no_recipe_of_the_suite_has_a_setting_without_effect() -> None:
     for name in catalogue():
         recipe = load(name, "smoke")
         plain = recipe.model_dump(mode="json", exclude=identity._LEFT_OUT)
+        later = identity._ONLY_WHERE_USED  # newer than the hashes, and in none of them
+        assert {key: plain.pop(key) for key in later} == later, name
         assert counted(recipe) == plain, name
 
 

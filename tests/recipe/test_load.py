@@ -177,3 +177,15 @@ def test_a_users_own_method_is_loaded_from_a_file(tmp_path: Path) -> None:
         build({**TINY, "method": {"name": "/nowhere/mine.py:Mine"}})
     with pytest.raises(UserError, match="not a subclass"):
         build({**TINY, "method": {"name": f"{file}:Literal"}})
+
+
+def test_settings_of_one_command_do_not_stay_for_the_next() -> None:
+    before = load("dsp-resnet98", "smoke")
+    changed = load(
+        "dsp-resnet98",
+        "smoke",
+        {"model.name": "resnet56", "data.batch_size": 3, "method.staleness": "2,2,0;6,3,0"},
+    )
+    assert (changed.model.name, changed.data.batch_size) == ("resnet56", 3)
+    assert load("dsp-resnet98", "smoke") == before
+    assert load("bp-resnet98", "smoke").model == before.model

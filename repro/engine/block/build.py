@@ -1,4 +1,4 @@
-"""Builds a block from a plan: its layers, optimiser and gradient approximation, on its device."""
+"""Builds what a worker works with from a plan: samples, and a block with its layers, optimiser and gradient approximation, on its device."""
 
 from __future__ import annotations
 
@@ -8,8 +8,21 @@ from torch import nn
 from repro import gradient, models
 from repro.engine.block.block import Block
 from repro.engine.block.optimizer import BlockOptimizer
+from repro.engine.block.samples import Samples
+from repro.engine.block.stopwatch import Stopwatch
+from repro.engine.block.timed_block import TimedBlock, TimedSamples
+from repro.planning.block_times import BlockTimes
 from repro.planning.run_plan import Plan
 from repro.schedule import Schedule
+
+
+def build_parts(
+    plan: Plan, index: int, seed: int, schedule: Schedule, times: BlockTimes | None, watch: Stopwatch
+) -> tuple[Samples, Block]:
+    """Samples and block of a worker; with `times` those of a timing-only run, which wait instead of computing."""
+    if times is None:
+        return Samples(plan, index, seed), build_block(plan, index, seed, schedule)
+    return TimedSamples(plan, index, seed), TimedBlock(plan, index, schedule, times, watch)
 
 
 def build_block(plan: Plan, index: int, seed: int, schedule: Schedule) -> Block:

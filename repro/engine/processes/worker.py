@@ -10,11 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from repro.engine.block.build import build_block
+from repro.engine.block.build import build_parts
 from repro.engine.block.predictor import SyntheticInterface
-from repro.engine.block.samples import Key, Samples
+from repro.engine.block.samples import Key
 from repro.engine.block.stopwatch import Stopwatch
-from repro.engine.block.timed_block import TimedBlock, TimedSamples
 from repro.engine.processes import checkpoint
 from repro.engine.processes.delays import Straggler
 from repro.engine.processes.evaluation import Evaluation
@@ -57,14 +56,7 @@ class Worker:
         self.schedule = plan.schedule()
         self.straggler = Straggler(plan.recipe.straggler, seed, index, typical_seconds)
         self.watch = Stopwatch(self.device, keep_batches=RECORDED_BATCHES)
-        if block_times is None:
-            self.samples, self.block = (
-                Samples(plan, index, seed),
-                build_block(plan, index, seed, self.schedule),
-            )
-        else:
-            self.samples = TimedSamples(plan, index, seed)
-            self.block = TimedBlock(plan, index, self.schedule, block_times, self.watch)
+        self.samples, self.block = build_parts(plan, index, seed, self.schedule, block_times, self.watch)
         self.synthetic = (
             SyntheticInterface.build(plan, index, seed, self.device) if self.schedule.synthetic else None
         )
