@@ -1,4 +1,4 @@
-"""Builds what a worker works with from a plan: samples, and a block with its layers, optimiser and gradient approximation, on its device."""
+"""Builds from a plan what a worker works with: its samples, and a block with layers, optimiser, approximation."""
 
 from __future__ import annotations
 
