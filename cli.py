@@ -307,6 +307,21 @@ def report(
 
 
 @app.command()
+def clean(
+    recipes: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[RECIPE]...", help="only these", autocompletion=completion.recipes),
+    ] = None,
+    runs: RunsOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
+) -> None:
+    """List runs that are stale, failed or interrupted, and remove them after asking."""
+    from repro.commands.clean import clean as clean_runs
+
+    raise typer.Exit(clean_runs(recipes or [], runs, yes))
+
+
+@app.command()
 def doctor(as_json: JsonOption = False) -> None:
     """Versions, devices, threads, data sets found, what is missing and how to get it."""
     from repro.commands.doctor import report

@@ -175,6 +175,8 @@ def holding(folder: RunFolder, blocking: bool, progress: Progress) -> Iterator[N
 def run_one(plan: Plan, seed: int, folder: RunFolder, progress: Progress, *, fresh: bool) -> Outcome:
     """Run one seed and write its result; a failure becomes an outcome, an interruption is raised again."""
     if fresh:
+        if folder.metrics.exists() or folder.result.exists():
+            progress.say(f"{plan.title} seed {seed}: --fresh deletes what was run before in {folder.path}")
         for path in (folder.metrics, folder.result):
             path.unlink(missing_ok=True)
         shutil.rmtree(folder.checkpoints, ignore_errors=True)

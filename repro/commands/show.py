@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,6 +60,8 @@ def show_recipe(
     print(
         f"# seeds complete: {', '.join(map(str, done)) or 'none'}; left of {DEFAULT_SEEDS}: {', '.join(map(str, left))}"
     )
+    if left:
+        print(f"# what makes them: {run_command(name, recipe, settings, runs)}")
     if every:
         print(f"# runs of this recipe in {folder}, under all settings")
         print("\n".join(f"#   {_in_words(row)}" for row in every))
@@ -72,6 +75,13 @@ def show_recipe(
     print(f"# time to train a seed here: {f'{time:.0f} s, {basis}' if time else unknown}")
     if drawing:
         print("\n" + drawing)
+
+
+def run_command(name: str, recipe: Recipe, settings: Sequence[str], runs: Path | None) -> str:
+    """The command that runs the seeds which are not complete yet."""
+    words = ["repro", "run", name, "--seeds", str(DEFAULT_SEEDS), "--profile", recipe.profile]
+    words += [word for pair in settings for word in ("--set", pair)]
+    return shlex.join(words + (["--runs", str(runs)] if runs else []))
 
 
 def changes(recipe: Recipe, name: str, settings: Sequence[str]) -> dict[str, list[Any]]:

@@ -76,7 +76,7 @@ class Source:
             kept = [r for r in runs if self._asked(r) and trained(r) is not timing_only and wanted(r)]
             if kept:
                 reference = root.resolve() == paths.reference().resolve()
-                every = [with_origin(g, forgiving=reference) for g in _grouped(kept, unreadable)]
+                every = [with_origin(g, forgiving=reference) for g in grouped(kept, unreadable)]
                 groups, problems = current(every)
                 known = {(run.recipe_name, run.hash) for run in runs}
                 problems += [
@@ -137,7 +137,7 @@ def asked_for(run: StoredRun) -> set[int]:
     return {int(word) for word in some.group(1).split(",") if word} if some else set()
 
 
-def _grouped(runs: list[StoredRun], unreadable: list[tuple[str, str, int]]) -> list[Group]:
+def grouped(runs: list[StoredRun], unreadable: list[tuple[str, str, int]]) -> list[Group]:
     sets: dict[tuple[str, str, str], list[StoredRun]] = {}
     for run in runs:
         sets.setdefault((run.recipe_name, run.hash, str(run.recipe.get("profile", ""))), []).append(run)
