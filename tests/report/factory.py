@@ -115,3 +115,26 @@ def training(
             }
         )
     return rows
+
+
+def write_bench(runs: Path, name: str, rows: list[dict[str, Any]]) -> None:
+    """A stored benchmark beside the runs."""
+    file = runs / "bench" / f"{name}.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({"rows": rows, "environment": {}}))
+
+
+def write_benches(runs: Path) -> None:
+    """The stored benchmarks that figures and tables are made of."""
+    write_bench(runs, "peers", [
+        {"system": "repro", "method": "BP", "model": "m", "images_per_second": 9.0, "grown_bytes": 1 << 20},
+        {"system": "PyTorch loop", "method": "loop", "threads": 2, "model": "m", "images_per_second": 8.0, "grown_bytes": 1},
+    ])  # fmt: skip
+    write_bench(runs, "pipeline", [
+        {"part": "scaling", "model": "m", "batch_size": 8, "method": "DSP(1,0;2,0)", "blocks": k, "speedup": 0.8 * k,
+         "simulated_seconds": 1 / k, "bp_seconds_per_batch": 1.0} for k in (2, 4)
+    ])  # fmt: skip
+    write_bench(runs, "growth", [
+        {"part": part, "value": v, "method": "BP", "seconds_per_batch": 0.1 * v, "largest_block_bytes": v << 20}
+        for part in ("blocks", "depth", "batch_size") for v in (2, 4)
+    ])  # fmt: skip

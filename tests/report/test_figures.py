@@ -2,12 +2,10 @@
 
 import hashlib
 import itertools
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,7 +19,7 @@ from repro.report.stored.curves import bin_of, over_epochs, over_steps
 from repro.report.stored.source import Source
 from repro.schedule import Staleness
 from tests.conftest import ROOT
-from tests.report.factory import make_run, training
+from tests.report.factory import make_run, training, write_benches
 
 
 def test_same_input_gives_the_same_bytes(runs: Path, tmp_path: Path) -> None:
@@ -75,13 +73,6 @@ def test_unknown_names_are_refused_before_anything_is_drawn(tmp_path: Path) -> N
     assert not (tmp_path / "out").exists()
 
 
-def write_bench(runs: Path, name: str, rows: list[dict[str, Any]]) -> None:
-    """A stored benchmark beside the runs."""
-    file = runs / "bench" / f"{name}.json"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps({"rows": rows, "environment": {}}))
-
-
 def test_every_figure_can_be_drawn(runs: Path, tmp_path: Path) -> None:
     spans = [
         [b, f"{k}{i}", 3 * i + b + o, 3 * i + b + o + 1, False]
@@ -103,18 +94,7 @@ def test_every_figure_can_be_drawn(runs: Path, tmp_path: Path) -> None:
         )
         make_run(runs, "top1-resnet20-s1", seed, epochs=training(3))
     make_run(runs, "dsp-resnet98", 0, epochs=training(1), timeline=spans)  # one seed, one epoch
-    write_bench(runs, "peers", [
-        {"system": "repro", "method": "BP", "model": "m", "images_per_second": 9.0, "grown_bytes": 1 << 20},
-        {"system": "PyTorch loop", "method": "loop", "threads": 2, "model": "m", "images_per_second": 8.0, "grown_bytes": 1},
-    ])  # fmt: skip
-    write_bench(runs, "pipeline", [
-        {"part": "scaling", "model": "m", "batch_size": 8, "method": "DSP(1,0;2,0)", "blocks": k, "speedup": 0.8 * k,
-         "simulated_seconds": 1 / k, "bp_seconds_per_batch": 1.0} for k in (2, 4)
-    ])  # fmt: skip
-    write_bench(runs, "growth", [
-        {"part": part, "value": v, "method": "BP", "seconds_per_batch": 0.1 * v, "largest_block_bytes": v << 20}
-        for part in ("blocks", "depth", "batch_size") for v in (2, 4)
-    ])  # fmt: skip
+    write_benches(runs)
     paths, notes = figures.draw([], runs, tmp_path / "out", ["svg"], profile="smoke")
     assert [p.stem for p in paths] == list(figures.names())
     assert notes == []

@@ -12,6 +12,7 @@ from repro.report.pages import formats
 from repro.report.pages.latex import PACKAGES
 from repro.report.stats import Estimate
 from repro.report.table import Column, Measured, Table
+from tests.report.factory import write_benches
 from tests.report.reference_set import write_reference
 
 COLUMNS = [
@@ -30,9 +31,10 @@ def compiler() -> list[str] | None:
 @pytest.mark.skipif(compiler() is None, reason="neither pdflatex nor tectonic on PATH: make tools")
 def test_every_table_compiles_and_fits(tmp_path: Path, reference: Path) -> None:
     write_reference(reference)
+    write_benches(reference)
     names = list(tables.names())
     parts = [formats.render(tables.build(name, tmp_path / "none"), "latex") for name in names]
-    assert sum("tabular" in part for part in parts) >= len(names) - 1  # no peers benchmark
+    assert sum("tabular" in part for part in parts) >= len(names) - 1  # memory-formats: of this machine
     body = "\n\\clearpage\n".join(parts)
     (tmp_path / "all.tex").write_text(
         f"\\documentclass{{article}}{PACKAGES}\\begin{{document}}\n{body}\n\\end{{document}}\n"
