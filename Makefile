@@ -7,12 +7,14 @@ READY := $(VENV)/.ready
 RECIPE ?= bp-resnet98-k2 dsp-resnet98-k2
 SEEDS ?= 3
 PROFILE ?=
+# Without a RECIPE three epochs: enough for a time per batch, and a few minutes in all.
+SHORT_RUN = $(if $(filter file,$(origin RECIPE)),--set epochs=3 --set 'optimizer.milestones=[]')
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: $(READY) ## train BP and DSP on two blocks, then print the tables and draw the figures (a few minutes)
-	$(BIN)/repro run $(RECIPE) --seeds $(SEEDS) $(if $(PROFILE),--profile $(PROFILE))
+	$(BIN)/repro run $(RECIPE) --seeds $(SEEDS) $(if $(PROFILE),--profile $(PROFILE)) $(SHORT_RUN)
 	@for table in $(TABLES); do echo; $(BIN)/repro table $$table; done
 	@echo; echo "Pictures:"; $(BIN)/repro figures $(FIGURES)
 

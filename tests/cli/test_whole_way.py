@@ -26,7 +26,17 @@ def runs(tmp_path_factory: pytest.TempPathFactory, repro: Repro) -> Path:
     """All of them, one seed each, by one command."""
     out = tmp_path_factory.mktemp("whole") / "runs"
     done = repro(
-        "run", *RECIPES, "--profile", "smoke", "--set", "runtime.threads=1", "--runs", str(out), timeout=400
+        "run",
+        *RECIPES,
+        "--profile",
+        "smoke",
+        "--set",
+        "runtime.threads=1",
+        "--engine",
+        "processes",
+        "--runs",
+        str(out),
+        timeout=400,
     )
     assert done.returncode == 0, done.stderr
     return out
