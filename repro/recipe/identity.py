@@ -34,8 +34,8 @@ def run_hash(
     """Return 12 hex digits that name the run's folder.
 
     Covers the settings, the device type ("cpu" or "cuda", not its index), K, the resolved `cut`
-    (and what `memory_format: auto` has become), what the
-    data set holds and the version of the numerics; not the number of threads or of loader workers.
+    (and what `memory_format: auto` has become), what the data set holds and the version of the numerics; not
+    the number of threads or of loader workers.
     """
     values = counted(recipe)
     if values["memory_format"] == "auto" and memory_format is not None:

@@ -14,77 +14,14 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.programs import TINY, alive, children, results, start, wait_for
 
 Repro = Callable[..., "subprocess.CompletedProcess[str]"]
-TINY = {m: str(ROOT / "tests" / "recipes_for_tests" / f"tiny-{m}.yaml") for m in ("bp", "dsp", "fr", "gpipe")}
 SMOKE = ["--profile", "smoke", "--set", "runtime.threads=1"]
 LATE = ["--set", "straggler.probability=0.5", "--set", "straggler.delay=1"]
 WIDE = ["--set", "blocks=2", "--set", "threads=64", "--engine", "processes"]
 PROCESSES = ["--engine", "processes"]  # more blocks than this machine may have cores
 LONG = ["run", TINY["dsp"], "--set", "blocks=3", "--set", "epochs=14", *SMOKE, *PROCESSES]
-
-
-def results(out: Path) -> list[dict[str, object]]:
-    return [json.loads(p.read_text()) for p in sorted(out.glob("*/*/seed-*/result.json"))]
-
-
-def alive(pids: list[int]) -> list[int]:
-    """Those of `pids` that still run (a zombie has ended)."""
-    found = []
-    for pid in pids:
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            continue
-        if state not in "ZX":
-            found.append(pid)
-    return found
-
-
-def children(pid: int) -> list[int]:
-    """All processes below `pid`."""
-    below: dict[int, list[int]] = {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-        below.setdefault(parent, []).append(int(entry.name))
-    found, todo = [], [pid]
-    while todo:
-        for child in below.get(todo.pop(), []):
-            found.append(child)
-            todo.append(child)
-    return found
-
-
-def start(*words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, str(ROOT / "cli.py"), *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdin=subprocess.DEVNULL,
-        start_new_session=True,
-        # where the tests run in the background of a shell, Ctrl-C is ignored, and would be by what they start
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-
-
-def wait_for(process: subprocess.Popen[str], words: str, seconds: float = 90) -> str:
-    """Read stderr until a line holds `words`."""
-    assert process.stderr is not None
-    seen = ""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        line = process.stderr.readline()
-        seen += line
-        if words in line:
-            return seen
-        if not line and process.poll() is not None:
-            break
-    raise AssertionError(f"'{words}' did not come:\n{seen}")
 
 
 def test_a_run_leaves_a_complete_record_and_a_second_one_skips_it(repro: Repro, tmp_path: Path) -> None:
