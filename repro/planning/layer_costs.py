@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import mean, median
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from repro.models import LayerFactory
 from repro.planning.counted_memory import saved_by_layer
@@ -59,11 +59,12 @@ def measured_costs(
     torch.set_num_threads(threads)
     try:
         layers = [factory.build(0).to(device).train() for factory in factories]
-        forwards, backwards = _passes(layers, inputs[0], device)
+        forwards, backwards = _passes(layers, factories[0].example(inputs[0]).to(device), device)
         sizes: dict[str, tuple[int, int, int]] = {}
         for i, (kind, layer, shape) in enumerate(zip(kinds, layers, inputs, strict=True)):
             if kind not in sizes:
-                sizes[kind] = saved_by_layer(layer, torch.randn(shape, device=device).requires_grad_(i > 0))
+                x = factories[i].example(shape).to(device).requires_grad_(i > 0)
+                sizes[kind] = saved_by_layer(layer, x)
     finally:
         torch.set_num_threads(before)
     alike = {kind: [i for i, other in enumerate(kinds) if other == kind] for kind in sizes}
@@ -80,10 +81,9 @@ def measured_costs(
 
 
 def _passes(
-    layers: Sequence[nn.Module], shape: Shape, device: torch.device
+    layers: Sequence[nn.Module], x: Tensor, device: torch.device
 ) -> tuple[list[float], list[float]]:
     """Median seconds of each layer's forward and backward in whole passes through the network."""
-    x = torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(device)
     forwards: list[list[float]] = [[] for _ in layers]
     backwards: list[list[float]] = [[] for _ in layers]
     for trial in range(PASSES + 1):

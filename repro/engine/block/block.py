@@ -15,12 +15,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from repro.engine.block.finite import FiniteCheck
 from repro.engine.block.optimizer import BlockOptimizer
 from repro.gradient import Approximation
-from repro.models import run_layer
+from repro.models import cross_entropy, run_layer
 from repro.models.norm_statistics import DeferredStatistics, batch_norms, recalibrated, set_tracking
 from repro.planning.counted_memory import SavedBytes, tensor_bytes
 
@@ -169,7 +168,7 @@ class Block:
         if not self.last:
             return x
         assert entry.labels is not None
-        loss = functional.cross_entropy(x, entry.labels)
+        loss = cross_entropy(x, entry.labels)
         return loss if entry.weight == 1.0 else loss * entry.weight
 
     def _graph(self, key: Key, entry: Entry, update_statistics: bool) -> Tensor:

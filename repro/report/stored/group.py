@@ -12,7 +12,7 @@ from repro.report.table import Measured
 from repro.store import COMPLETE, StoredRun
 
 Reader = Callable[[StoredRun], Any]
-ELSEWHERE = frozenset({"num_workers", "path"})  # settings of the data that change no number
+ELSEWHERE = frozenset({"num_workers", "path", "tokenizer"})  # settings of the data that change no number
 
 
 @dataclass(frozen=True)
