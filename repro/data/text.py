@@ -54,10 +54,11 @@ class Text:
         """Number of sequences of a part. UserError where there is none."""
         count = (len(self.tokens(train)) - 1) // self.context
         if count < 1:
-            part = "training" if train else "test"
+            part, length = "training" if train else "test", len(self.tokens(train))
+            way = f"give at most {length - 1}, or a longer text" if length > 1 else "give a longer text"
             raise UserError(
-                f"data.context = {self.context} is longer than the {part} part of the text, {len(self.tokens(train))} tokens: "
-                f"give at most {max(1, len(self.tokens(train)) - 1)}, or a longer text"
+                f"data.context = {self.context} is longer than the {part} part of the text, {length} tokens with the last "
+                f"label: {way}"
             )
         return count
 

@@ -9,9 +9,7 @@ from pathlib import Path
 from repro.errors import MissingError, UserError
 
 TEST_SHARE = 10  # of a single text the last tenth of its bytes is the test part
-OWN = (
-    "give data.path, a UTF-8 file, or a folder with one file that has 'train' in its name and one that has 'test'"
-)
+OWN = "give data.path, a UTF-8 file, or a folder with one file that has 'train' in its name and one that has 'test'"
 
 
 def text_parts(path: str | None) -> tuple[bytes, bytes]:

@@ -41,12 +41,18 @@ def tokenized(path: str | None, tokenizer: str) -> Tokenized:
         if not all((kept / f"{name}.npy").is_file() for name in names):
             kept.mkdir(parents=True, exist_ok=True)
             train, test = text_parts(path)
-            for name, values in zip(names, (_encode(made, train)[0], *_encode(made, test)), strict=True):
-                part = kept / f".{name}.part.npy"
-                np.save(part, values)
-                part.replace(kept / f"{name}.npy")
+            _keep(kept, "train", _encode(made, train)[0])
+            ids, ends = _encode(made, test)
+            _keep(kept, "test", ids)
+            _keep(kept, "test_ends", ends)
     train_ids, test_ids, ends = (np.load(kept / f"{name}.npy", mmap_mode="r") for name in names)
     return Tokenized(train_ids, test_ids, ends, vocabulary)
+
+
+def _keep(folder: Path, name: str, values: NDArray[np.int32] | NDArray[np.int64]) -> None:
+    part = folder / f".{name}.part.npy"
+    np.save(part, values)
+    part.replace(folder / f"{name}.npy")
 
 
 def _tokenizer(file: str) -> Any:

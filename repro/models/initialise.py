@@ -10,7 +10,9 @@ from repro.models.parts import HiddenLinear, NormalLinear
 def initialise(module: nn.Module) -> None:
     """He-normal convolutions (fan out) and hidden linear layers (fan in), BatchNorm at 1 and 0, classifiers N(0, 0.01).
 
-    Embeddings N(0, 0.02) and a transformer's linear layers N(0, their std), as GPT-2. All biases 0. A hidden layer at N(0, 0.01) would leave the 2-layer CNN, which has no BatchNorm, at chance
+    Embeddings N(0, 0.02) and a transformer's linear layers N(0, their std), as GPT-2. All biases 0.
+
+    A hidden layer at N(0, 0.01) would leave the 2-layer CNN, which has no BatchNorm, at chance
     for hundreds of steps. He et al., arXiv 1502.01852; draws from torch's default generator, in the order of
     `module.modules()`.
     """

@@ -9,6 +9,7 @@ a pipeline can be balanced to half a transformer block. Rotary positions: Su et 
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache, partial
 
 import torch
@@ -131,7 +132,7 @@ class TokenHead(nn.Module):
 
 def _residual_std(blocks: int) -> float:
     """GPT-2's: 2L projections add to the residual stream, whose variance then does not grow with L."""
-    return 0.02 / float(2 * blocks) ** 0.5
+    return 0.02 / math.sqrt(2 * blocks)
 
 
 def gpt_layers(

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from repro import gradient, models
+from repro.errors import UserError
 from repro.gradient import kernels
 from repro.gradient.drawing import draw, fraction
-from repro.errors import UserError
 from repro.gradient.schedules import Schedule, build
 from repro.planning.run_plan import Plan
 
@@ -20,7 +20,11 @@ def check_gradient(plan: Plan) -> None:
     asked = plan.approximates or plan.recipe.experiment == "bias"
     if asked and not gradient.number_convolutions(_layers(plan)):
         spec = plan.recipe.gradient
-        what = f"experiment = '{plan.recipe.experiment}'" if not plan.approximates else f"gradient.estimator = '{spec.estimator}'"
+        what = (
+            f"experiment = '{plan.recipe.experiment}'"
+            if not plan.approximates
+            else f"gradient.estimator = '{spec.estimator}'"
+        )
         raise UserError(
             f"{what}: {plan.recipe.model.name} has no convolution of 3x3 or larger, so that there is no filter gradient to "
             "estimate: take another network, or gradient.estimator=full"

@@ -80,9 +80,7 @@ def measured_costs(
     return costs
 
 
-def _passes(
-    layers: Sequence[nn.Module], x: Tensor, device: torch.device
-) -> tuple[list[float], list[float]]:
+def _passes(layers: Sequence[nn.Module], x: Tensor, device: torch.device) -> tuple[list[float], list[float]]:
     """Median seconds of each layer's forward and backward in whole passes through the network."""
     forwards: list[list[float]] = [[] for _ in layers]
     backwards: list[list[float]] = [[] for _ in layers]

@@ -63,7 +63,9 @@ class ModelSpec(Spec):
 class DataSpec(Spec):
     """A data set, how much of it is used, and how it is cut into batches."""
 
-    name: Literal["digits", "fashion-mnist", "cifar10", "cifar100", "imagenet", "synthetic", "colours", "text"]
+    name: Literal[
+        "digits", "fashion-mnist", "cifar10", "cifar100", "imagenet", "synthetic", "colours", "text"
+    ]
     batch_size: PositiveInt = 128
     test_batch_size: PositiveInt = 256
     image_size: PositiveInt | None = None  # pixels a side after resizing; None keeps the set's own size

@@ -43,7 +43,7 @@ class Samples:
         return key[1] == len(self.micro_sizes(key[0])) - 1
 
     def images(self, key: Key) -> Tensor:
-        """Images [n, C, H, W] (a text: tokens [n, context]) of a micro-batch; the micro-batches of a batch are asked for in order."""
+        """Images [n, C, H, W] or tokens [n, context] of a micro-batch; those of a batch are asked for in order."""
         if key[1] == 0:
             self._images = self.data.train_images(key[0])
         assert self._images is not None
@@ -51,7 +51,7 @@ class Samples:
         return self._images if where == slice(0, len(self._images)) else self._images[where].contiguous()
 
     def labels(self, key: Key, order: int) -> Tensor:
-        """Labels [n] or [n, context] of a micro-batch, checked: of the same samples as the images (`order`), and within the classes."""
+        """Labels [n] (of a text [n, context]), checked: of the same samples as the images (`order`), within the classes."""
         batch = key[0]
         ids = self.data.train_ids(batch)
         if order != self.order(batch):

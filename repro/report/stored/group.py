@@ -13,6 +13,7 @@ from repro.store import COMPLETE, StoredRun
 
 Reader = Callable[[StoredRun], Any]
 ELSEWHERE = frozenset({"num_workers", "path", "tokenizer"})  # settings of the data that change no number
+LATER = frozenset({"context", "tokenizer"})  # that older runs do not mention: no value means no such setting
 
 
 @dataclass(frozen=True)
@@ -202,25 +203,35 @@ def value_words(value: Any) -> str:
 def numbers_of_data(group: Group) -> dict[str, Any]:
     """The data settings that can change a number."""
     data = group.settings.get("data", {})
-    return (
-        {k: v for k, v in data.items() if k not in ELSEWHERE} if isinstance(data, Mapping) else {"name": data}
-    )
+    if not isinstance(data, Mapping):
+        return {"name": data}
+    kept = ELSEWHERE - {"path", "tokenizer"} if data.get("name") == "text" else ELSEWHERE  # which text it is
+    return {k: v for k, v in data.items() if k not in kept and (v is not None or k not in LATER)}
 
 
 def data_label(group: Group) -> str:
-    """The data set, with its size where it is a part or resized: "fashion-mnist 2000@16"."""
+    """The data set, with its size where it is a part or resized: "fashion-mnist 2000@16", "text 800@64" (context)."""
     data = numbers_of_data(group)
     words = str(data.get("name", group.data))
+    words += "".join(
+        f" {str(data[key]).rpartition('/')[2]}" for key in ("path", "tokenizer") if data.get(key)
+    )
     if data.get("train_limit"):
         words += f" {data['train_limit']}"
-    if data.get("image_size"):
-        words += f"@{data['image_size']}"
+    if size := data.get("image_size") or data.get("context"):
+        words += f"@{size}"
     return words
 
 
 def shares_start(a: Group, b: Group) -> bool:
     """Whether equal seeds of `a` and `b` share initial weights and data order, so that pairing by seed is real."""
-    return a.settings.get("model") == b.settings.get("model") and numbers_of_data(a) == numbers_of_data(b)
+    return _model(a) == _model(b) and numbers_of_data(a) == numbers_of_data(b)
+
+
+def _model(group: Group) -> Any:
+    """The network's settings; older runs do not mention those that it has not."""
+    model = group.settings.get("model")
+    return {k: v for k, v in model.items() if v is not None} if isinstance(model, Mapping) else model
 
 
 def gradient_label(settings: Mapping[str, Any]) -> str:
