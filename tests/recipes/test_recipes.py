@@ -36,6 +36,7 @@ APPROXIMATION_NAME = re.compile(
     "(?P<estimator>full|zero|random|top1|sampled|shared-topk)-(?P<net>resnet20|resnet14|vgg19|cnn2)"
     "(?:-(?P<schedule>s1|s2|s3|early|all|measured))?(?P<paper>-paper)?"
 )
+ASYNCHRONOUS_NAME = re.compile("(?P<method>bp|gpipe|fr|dsp)-(?P<net>gpt)(?:-k(?P<blocks>[24]))?")
 STALENESS = {
     (2, None): "1,0;2,0",
     (3, None): "1,1,0;4,2,0",
@@ -61,6 +62,10 @@ def test_loads_in_every_profile(name: str, profile: str) -> None:
     assert recipe.name == name
     assert recipe.group == CATALOGUE[name].group
     assert recipe.blocks == CATALOGUE[name].blocks
+    if recipe.group == "asynchronous":
+        assert recipe.data.name == "text"
+        assert (recipe.data.path is not None) == (recipe.data.tokenizer is not None) == (profile == "paper")
+        return
     assert (recipe.data.name in ("cifar10", "imagenet")) == (
         profile == "paper"
     )  # quick and smoke work offline
@@ -71,7 +76,7 @@ def test_loads_in_every_profile(name: str, profile: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_profile_reference_is_there_or_refused(name: str) -> None:
-    if "vgg19" in name or "resnext29" in name or "imagenet" in name:
+    if "vgg19" in name or "resnext29" in name or "imagenet" in name or "gpt" in name:
         with pytest.raises(UserError, match="no reference runs"):
             load(name, "reference")
         return
@@ -86,7 +91,8 @@ def test_recipes_of_the_suite_load_by_path(path: Path) -> None:
 
 
 def test_names_follow_the_grammar() -> None:
-    strange = [n for n in NAMES if not DSP_NAME.fullmatch(n) and not APPROXIMATION_NAME.fullmatch(n)]
+    grammars = (DSP_NAME, APPROXIMATION_NAME, ASYNCHRONOUS_NAME)
+    strange = [n for n in NAMES if not any(grammar.fullmatch(n) for grammar in grammars)]
     assert strange == ["bias-resnet20"]
 
 
@@ -113,6 +119,26 @@ def test_a_dsp_name_says_what_the_recipe_holds(name: str, parts: dict[str, str |
         assert method["staleness"] == STALENESS[recipe.blocks, parts["variant"]]
     if parts["method"] in ("fr", "ddg"):
         assert method["locking"] == (parts["variant"] or "mailbox")
+
+
+@pytest.mark.parametrize(("name", "parts"), names_matching(ASYNCHRONOUS_NAME))
+def test_an_asynchronous_name_says_what_the_recipe_holds(name: str, parts: dict[str, str | None]) -> None:
+    recipe = paper(name)
+    assert (recipe.group, recipe.model.name) == ("asynchronous", parts["net"])
+    assert (recipe.method.name, recipe.blocks) == (parts["method"], int(parts["blocks"] or 8))
+
+
+def test_the_published_setting_of_a_transformer() -> None:
+    """AsyncPP: a layer a block, and only what is published of the text."""
+    recipe = paper("gpipe-gpt")
+    assert (recipe.model.layers, recipe.model.width, recipe.model.heads) == (8, 768, 12)
+    assert (recipe.data.context, recipe.data.batch_size, recipe.blocks, recipe.max_steps) == (
+        512,
+        8,
+        8,
+        50000,
+    )
+    assert recipe.method.model_dump()["micro"] == 4
 
 
 @pytest.mark.parametrize(("name", "parts"), names_matching(APPROXIMATION_NAME))
@@ -153,6 +179,7 @@ def promised() -> list[str]:
     ]
     names += [f"{e}-cnn2" for e in ("zero", "random", "top1", "sampled", "shared-topk")]
     names += ["top1-resnet20-s1-paper", "top1-cnn2-paper"]
+    names += [f"{m}-gpt{k}" for m in ("bp", "gpipe", "fr", "dsp") for k in ("", "-k2", "-k4")]
     return names
 
 
@@ -171,12 +198,12 @@ def test_methods_of_a_net_differ_in_their_method_alone() -> None:
     """A comparison of methods is fair only where everything else is the same, in every profile."""
     for profile in PROFILES:
         held: dict[tuple[str, str, int, float], set[str]] = {}
-        for name, parts in names_matching(DSP_NAME):
+        for name, parts in [*names_matching(DSP_NAME), *names_matching(ASYNCHRONOUS_NAME)]:
             try:
                 recipe = load(name, profile)
             except UserError:
                 continue  # no reference runs of this net
-            key = (recipe.experiment, parts["net"], recipe.blocks, recipe.optimizer.momentum)
+            key = (recipe.experiment, str(parts["net"]), recipe.blocks, recipe.optimizer.momentum)
             rest = recipe.model_dump_json(exclude={"name", "reproduces", "method", "profile"})
             held.setdefault(key, set()).add(rest)
         assert {key: len(kinds) for key, kinds in held.items() if len(kinds) > 1} == {}

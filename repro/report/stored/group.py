@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from repro.report.stats import mean_interval
@@ -13,6 +14,7 @@ from repro.store import COMPLETE, StoredRun
 
 Reader = Callable[[StoredRun], Any]
 ELSEWHERE = frozenset({"num_workers", "path", "tokenizer"})  # settings of the data that change no number
+OF_TEXTS = ("path", "tokenizer")  # but they say which text it is
 LATER = frozenset({"context", "tokenizer"})  # that older runs do not mention: no value means no such setting
 
 
@@ -205,22 +207,25 @@ def numbers_of_data(group: Group) -> dict[str, Any]:
     data = group.settings.get("data", {})
     if not isinstance(data, Mapping):
         return {"name": data}
-    kept = ELSEWHERE - {"path", "tokenizer"} if data.get("name") == "text" else ELSEWHERE  # which text it is
-    return {k: v for k, v in data.items() if k not in kept and (v is not None or k not in LATER)}
+    left_out = ELSEWHERE - {*OF_TEXTS} if data.get("name") == "text" else ELSEWHERE
+    return {k: v for k, v in data.items() if k not in left_out and (v is not None or k not in LATER)}
 
 
 def data_label(group: Group) -> str:
     """The data set, with its size where it is a part or resized: "fashion-mnist 2000@16", "text 800@64" (context)."""
     data = numbers_of_data(group)
-    words = str(data.get("name", group.data))
-    words += "".join(
-        f" {str(data[key]).rpartition('/')[2]}" for key in ("path", "tokenizer") if data.get(key)
-    )
+    words = str(data.get("name", group.data)) + text_words(group)
     if data.get("train_limit"):
         words += f" {data['train_limit']}"
     if size := data.get("image_size") or data.get("context"):
         words += f"@{size}"
     return words
+
+
+def text_words(group: Group) -> str:
+    """Which text, where it is not the embedded one, and whose tokens: " kjv.txt bpe.json"; "" for images."""
+    data = numbers_of_data(group)
+    return "".join(f" {Path(str(data[key])).name}" for key in OF_TEXTS if data.get(key))
 
 
 def shares_start(a: Group, b: Group) -> bool:
