@@ -127,8 +127,10 @@ class Block:
         """Optimiser step with the gradients of the batch, all checked to be finite; counts the update."""
         self._norms.commit(self.updates)
         if self._ring is not None:
-            self._ring.advance(self.updates)
+            self._ring.gather(self.updates)
         self._finite.check(self.updates)
+        if self._ring is not None:
+            self._ring.advance(self.updates)
         if self.stash and self.in_flight:
             before = self.optimizer.weights
             for entry in self.in_flight.values():
