@@ -86,7 +86,9 @@ class DeferredStatistics:
         self.norms = list(norms)
         self.active = False
         self.batch, self.replay = 0, False
-        self._moments: dict[tuple[int, bool, int], list[_Moments]] = {}  # by batch, replay, number of the norm
+        self._moments: dict[
+            tuple[int, bool, int], list[_Moments]
+        ] = {}  # by batch, replay, number of the norm
         self._kept: dict[int, tuple[dict[str, Any], float | None]] = {}
         for number, norm in enumerate(self.norms):
             norm.register_forward_pre_hook(partial(self._before, number))

@@ -28,7 +28,7 @@ def differentiate_late(net: nn.Module, now: Callable[[], Weights]) -> None:
             continue
         if len(list(module.parameters())) != len(own):
             raise ValueError(f"module {path} owns weights beside those of its parts")
-        module.forward = partial(_Leaf(module, path, own, now), module.forward)  # type: ignore[method-assign]
+        module.forward = partial(_Leaf(module, path, own, now), module.forward)
 
 
 class _Leaf:
@@ -55,9 +55,7 @@ class _Leaf:
 
 class _LateProduct(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, leaf: _Leaf, plain: Callable[[Tensor], Tensor], x: Tensor, *then: Tensor
-    ) -> Tensor:
+    def forward(ctx: Any, leaf: _Leaf, plain: Callable[[Tensor], Tensor], x: Tensor, *then: Tensor) -> Tensor:
         ctx.leaf = leaf
         ctx.save_for_backward(x)
         return plain(x)

@@ -73,7 +73,9 @@ class BlockOptimizer:
         """Move every weight, with its gradient and momentum, to a new tensor of the same value; `into`: these tensors."""
         if self.sgd is None:
             return
-        for number, ((module, name), (decays, index)) in enumerate(zip(self._slots, self._places, strict=True)):
+        for number, ((module, name), (decays, index)) in enumerate(
+            zip(self._slots, self._places, strict=True)
+        ):
             old = module._parameters[name]
             assert old is not None
             new = nn.Parameter(old.detach().clone()) if into is None else into[number]
