@@ -25,6 +25,6 @@ def test_a_row_a_variant_and_the_matrix_product() -> None:
 
 
 def test_an_unknown_variant_is_refused_with_the_nearest() -> None:
-    with pytest.raises(UserError, match="Did you mean 'fused'.*Allowed"):
+    with pytest.raises(UserError, match=r"Did you mean 'fused'.*Allowed"):
         ComputeBench(variants="contiguous,fusd").rows()
     assert "fused" in VARIANTS
