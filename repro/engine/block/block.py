@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from repro.engine.block.corrector import Corrector
 from repro.engine.block.finite import FiniteCheck
 from repro.engine.block.optimizer import BlockOptimizer
 from repro.gradient import Approximation
@@ -56,13 +57,14 @@ class Block:
         deferred: bool,
         approximation: Approximation | None = None,
         side_stream: torch.cuda.Stream | None = None,
+        corrector: Corrector | None = None,
     ) -> None:
         self.layers, self.optimizer, self.seed = list(layers), optimizer, seed
         self.first, self.last = first, last
         self.recompute, self.stash, self.clone_input = recompute, stash, clone_input
         self.norm_statistics = norm_statistics
         self.approximation = approximation
-        self.side_stream = side_stream
+        self.side_stream, self.corrector = side_stream, corrector
         self._updated: torch.cuda.Event | None = (
             None  # after the last update: a replay needs to wait for no more
         )
@@ -82,11 +84,12 @@ class Block:
         """Run the block on input x [n, ...] of (batch, micro); returns its output without graph (the loss at the end)."""
         entry = Entry(x.detach().requires_grad_(not self.first), labels, weight)
         self.in_flight[key] = entry
-        if self.recompute:
-            with self._statistics(self.norm_statistics in ("forward", "both")), torch.no_grad():
-                return self._run(key, entry)
-        entry.y = self._graph(key, entry, update_statistics=True)
-        return entry.y.detach()
+        with self._ahead(key, entry):
+            if self.recompute:
+                with self._statistics(self.norm_statistics in ("forward", "both")), torch.no_grad():
+                    return self._run(key, entry)
+            entry.y = self._graph(key, entry, update_statistics=True)
+            return entry.y.detach()
 
     def replay(self, key: Key) -> Tensor:
         """Run the stored input of `key` through the present weights, keeping the graph (R)."""
@@ -107,6 +110,8 @@ class Block:
         if entry.y.requires_grad:
             torch.autograd.backward(entry.y, gradient)
         if entry.weights is not None:  # the graph ends in older tensors of the same weights
+            if self.corrector is not None:
+                self.corrector.taken_at(entry.weights)
             for present, older in zip(self.optimizer.weights, entry.weights, strict=True):
                 present.grad = older.grad if present.grad is None else present.grad + older.grad  # type: ignore[operator]
                 older.grad = None
@@ -116,8 +121,10 @@ class Block:
         """Optimiser step with the gradients of the batch, all checked to be finite; counts the update."""
         if self._deferred is not None:
             self._deferred.commit()
+        if self.corrector is not None:
+            self.corrector.compensate()
         self._finite.check(self.updates)
-        if self.stash and self.in_flight:
+        if self.stash and any(entry.weights is None for entry in self.in_flight.values()):
             before = self.optimizer.weights
             for entry in self.in_flight.values():
                 if entry.weights is None:
@@ -196,6 +203,20 @@ class Block:
             self._deferred.active = False
 
     @contextmanager
+    def _ahead(self, key: Key, entry: Entry) -> Iterator[None]:
+        """With the weights that a correction predicts for the batch's own update in the place of the present ones."""
+        predicted = None if self.corrector is None else self.corrector.predicted(key[0], self.updates)
+        if predicted is None:
+            yield
+            return
+        entry.weights = None if self.recompute else predicted
+        present = self.optimizer.swap(predicted)
+        try:
+            yield
+        finally:
+            self.optimizer.swap(present)
+
+    @contextmanager
     def _beside(self, x: Tensor) -> Iterator[None]:
         """On CUDA with a side stream: run beside the forward that was launched before, after the last update only.
 
@@ -232,11 +253,11 @@ class Block:
         return total
 
     def static_bytes(self) -> int:
-        """Bytes of weights, their gradients, statistics and momentum."""
+        """Bytes of weights, their gradients, statistics and the optimiser's state."""
         weights = tensor_bytes(self._modules.parameters())
-        return (
-            2 * weights + tensor_bytes(self._modules.buffers()) + tensor_bytes(self.optimizer.state_tensors())
-        )
+        remembered = tensor_bytes(self.optimizer.state_tensors())
+        remembered += 0 if self.corrector is None else self.corrector.held_bytes()
+        return 2 * weights + tensor_bytes(self._modules.buffers()) + remembered
 
     def state(self) -> dict[str, Any]:
         """Everything that decides how the block goes on, as plain tensors and numbers."""
@@ -261,9 +282,10 @@ class Block:
         return {
             "updates": self.updates,
             "layers": {name: layer.state_dict() for name, layer in self.layers},
-            "optimizer": None if self.optimizer.sgd is None else self.optimizer.sgd.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
             "versions": [[t.detach() for t in version] for version in versions],
             "in_flight": entries,
+            "corrections": None if self.corrector is None else self.corrector.state(),
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -271,8 +293,9 @@ class Block:
         self.updates = state["updates"]
         for name, layer in self.layers:
             layer.load_state_dict(state["layers"][name])
-        if self.optimizer.sgd is not None:
-            self.optimizer.sgd.load_state_dict(state["optimizer"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        if self.corrector is not None:
+            self.corrector.load_state(state["corrections"])
         versions = [[t.requires_grad_() for t in version] for version in state["versions"]]
         self.in_flight.clear()
         for row in state["in_flight"]:

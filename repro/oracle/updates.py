@@ -1,0 +1,68 @@
+"""What an update does to the weights of a block, with the optimiser and the corrections written out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import nn
+
+from repro.corrections import Place
+from repro.oracle.corrections import Corrected
+from repro.oracle.net import Net, Weights
+from repro.oracle.optimizers import Rule, clipped, laid_out_as, rate_of
+from repro.planning.optimizer_rules import inner_matrices
+from repro.planning.run_plan import Plan
+
+
+class Updates:
+    """The optimisers and corrections of all blocks; `done`: updates that every block has made."""
+
+    def __init__(
+        self, plan: Plan, layers: Sequence[tuple[str, nn.Module]], nets: Sequence[Net], m: Sequence[int]
+    ) -> None:
+        self.plan, self.spec, self.nets, self.done = plan, plan.recipe.optimizer, nets, 0
+        matrices = inner_matrices(layers, self.spec)
+        self.rules = [Rule(self.spec, matrices, staleness, plan.blocks) for staleness in m]
+        self.corrected = [
+            Corrected(
+                plan.recipe.corrections, Place(k, plan.blocks, m[k], plan.steps_per_epoch), self.rules[k]
+            )
+            for k in range(plan.blocks)
+        ]
+
+    def full_name(self, k: int, name: str) -> tuple[str, str]:
+        """The layer of a weight or statistic of block k, and the whole name in the network."""
+        _, number, rest = name.split(".", 2)
+        layer = self.nets[k].names[int(number)]
+        return layer, f"{layer}.{rest}"
+
+    def forward_weights(self, k: int, weights: Weights, batch: int) -> Weights:
+        """What block k forwards `batch` with now, its weights being `weights`."""
+        names = {name: self.full_name(k, name)[1] for name in weights}
+        rate = self._rate(k, "", self.done)
+        return self.corrected[k].forward_weights(weights, names, batch - self.done, rate)
+
+    def step(self, k: int, t: int, now: Weights, then: Weights, gradients: Weights) -> Weights:
+        """Block k's weights after update t; the gradients are of the weights `then`."""
+        spec = self.spec
+        found = {n: self.corrected[k].gradient(n, g, now[n], then[n]) for n, g in gradients.items()}
+        if spec.clip_norm is not None and found:
+            names = [name for name in now if name in found]
+            own = [laid_out_as(found[n], now[n]) for n in names]
+            found = dict(zip(names, clipped(own, spec.clip_norm), strict=True))
+        after: Weights = {}
+        for name, w in now.items():
+            if name not in found:
+                after[name] = w
+                continue
+            layer, full = self.full_name(k, name)
+            decays = spec.weight_decay_layers is None or layer in spec.weight_decay_layers
+            rate, decay = self._rate(k, full, t), spec.weight_decay if decays else 0.0
+            after[name] = self.rules[k].step(full, w.detach(), found[name], rate, decay).requires_grad_()
+        return after
+
+    def _rate(self, k: int, name: str, t: int) -> float:
+        """The learning rate of a weight of block k in update t."""
+        plan, recipe = self.plan, self.plan.recipe
+        rate = rate_of(self.spec, self.rules[k].top(name), t, plan.steps_per_epoch, recipe.epochs)
+        return self.corrected[k].rate(rate * recipe.method.lr_factor(k, plan.blocks), t)
