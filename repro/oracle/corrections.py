@@ -12,7 +12,7 @@ from torch import Tensor
 
 from repro.corrections import BUILT_IN, Correction, Place
 from repro.oracle.net import Weights
-from repro.oracle.optimizers import Rule
+from repro.oracle.update_rules import Rule
 from repro.recipe.optimizers import SGD, AdamW, NAdam
 
 
@@ -41,7 +41,8 @@ class Corrected:
             return weights
         found: Weights = {}
         for name, w in weights.items():
-            v, value = self._direction(names[name]), w.detach()
+            v: Tensor | None = self._direction(names[name])
+            value: Tensor = w.detach()
             for given in ahead if v is not None else []:
                 value = (
                     value.add(v, alpha=-(rate * s)) if _built_in(given) else given.ahead(value, v, rate, s)
@@ -74,11 +75,13 @@ class Corrected:
         if state is None:
             return None
         if isinstance(spec, SGD):
-            return state["v"]
+            buffer: Tensor = state["v"]
+            return buffer
         assert isinstance(spec, (AdamW, NAdam))
         t = float(self.rule.steps[name])
         corrected = state["s"] / (1.0 - spec.beta2**t)
-        return state["m"] / (1.0 - self.rule.beta1**t) / (corrected.sqrt() + spec.eps)
+        step: Tensor = state["m"] / (1.0 - self.rule.beta1**t) / (corrected.sqrt() + spec.eps)
+        return step
 
 
 def _built_in(correction: Any) -> bool:

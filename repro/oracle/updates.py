@@ -9,7 +9,7 @@ from torch import nn
 from repro.corrections import Place
 from repro.oracle.corrections import Corrected
 from repro.oracle.net import Net, Weights
-from repro.oracle.optimizers import Rule, clipped, laid_out_as, rate_of
+from repro.oracle.update_rules import Rule, clipped, laid_out_as, rate_of
 from repro.planning.optimizer_rules import inner_matrices
 from repro.planning.run_plan import Plan
 

@@ -11,7 +11,7 @@ from repro.corrections import Correction, find_correction, parse_corrections
 from repro.errors import UserError, nearest
 from repro.methods import find_method, parse_method
 from repro.recipe.allowed import takes_list, values
-from repro.recipe.optimizers import OptimizerSpec, find_optimizer, parse_optimizer
+from repro.recipe.optimizers import SGD, OptimizerSpec, find_optimizer, parse_optimizer
 from repro.recipe.schema import Recipe
 
 _NEEDED = {"model": "resnet98", "data": "digits", "method": "bp"}  # all else has a default; with an example
@@ -39,7 +39,7 @@ def build(raw: Mapping[str, Any]) -> Recipe:
         raise UserError(_sentence(error, "method.", method)) from None
     except ValueError as error:
         raise UserError(str(error)) from None
-    if "optimizer" in given and given["optimizer"] is not None:
+    if "optimizer" in given:
         given["optimizer"] = _optimizer(given["optimizer"])
     if "corrections" in given:
         given["corrections"] = _corrections(given["corrections"])
@@ -51,6 +51,9 @@ def build(raw: Mapping[str, Any]) -> Recipe:
 
 
 def _optimizer(value: Any) -> OptimizerSpec:
+    if value is None:
+        names = ", ".join(f"optimizer.{name}" for name in SGD.model_fields)
+        raise UserError(f"optimizer has no value: it is a group of settings, {names}")
     kind: type[BaseModel] | None = None
     try:
         kind = find_optimizer(value)

@@ -32,8 +32,8 @@ CASES = [(m, c) for m in STASHING for c in LISTS] + [
 ]
 
 
-def recipe_of(tiny: Callable[..., Any], method: str, corrections: Any, **more: Any) -> Any:
-    setting = {**STASHING, **REPLAYING}.get(method, {"name": method})
+def recipe_of(tiny: Callable[..., Any], method: Any, corrections: Any, **more: Any) -> Any:
+    setting = {**STASHING, **REPLAYING}.get(method, {"name": method}) if isinstance(method, str) else method
     return tiny(
         **{
             "method": setting,
@@ -74,9 +74,9 @@ def test_so_does_the_engine_with_a_process_a_block(tiny: Callable[..., Any], tmp
 @pytest.mark.parametrize("name", LISTS)
 def test_without_staleness_nothing_changes(name: str, tiny: Callable[..., Any]) -> None:
     """K = 1 has m = 0."""
-    for optimizer in (SGD, NADAM):
+    for optimizer in (SGD, NADAM) if name == "all" else (SGD,):
         corrected, plain = (
-            recipe_of(tiny, "ddg", c, blocks=1, max_steps=6, optimizer=optimizer) for c in (LISTS[name], [])
+            recipe_of(tiny, "ddg", c, blocks=1, max_steps=4, optimizer=optimizer) for c in (LISTS[name], [])
         )
         assert engine(corrected) == engine(plain)
         assert oracle(corrected) == oracle(plain)
@@ -235,7 +235,7 @@ def test_what_does_not_fit_the_rest_of_the_recipe_is_named(
     changes: dict[str, Any], words: list[str], tiny: Callable[..., Any]
 ) -> None:
     with pytest.raises(UserError) as caught:
-        recipe_of(tiny, "ddg", changes.pop("corrections", ["prediction"]), **changes)
+        recipe_of(tiny, **{"method": "ddg", "corrections": ["prediction"], **changes})
     for word in words:
         assert word in str(caught.value)
 

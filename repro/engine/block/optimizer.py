@@ -67,7 +67,7 @@ class BlockOptimizer:
         self.parts: list[torch.optim.Optimizer] = []
         self._matrix_part: list[bool] = []
         for matrix in (False, True):
-            groups = []
+            groups: list[dict[str, Any]] = []
             for decays in (True, False):
                 members = [s for s in self._slots if (s.matrix, s.decays) == (matrix, decays)]
                 for i, slot in enumerate(members):
