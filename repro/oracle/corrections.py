@@ -43,10 +43,10 @@ class Corrected:
         for name, w in weights.items():
             v: Tensor | None = self._direction(names[name])
             value: Tensor = w.detach()
-            for given in ahead if v is not None else []:
-                value = (
-                    value.add(v, alpha=-(rate * s)) if _built_in(given) else given.ahead(value, v, rate, s)
-                )
+            for given in ahead:
+                if v is not None:
+                    predicts = _built_in(given)
+                    value = value.add(v, alpha=-(rate * s)) if predicts else given.ahead(value, v, rate, s)
             found[name] = value.clone().requires_grad_()
         return found
 

@@ -63,6 +63,11 @@ def counted(recipe: Recipe) -> dict[str, Any]:
     return values
 
 
+def came_later(key: str, value: Any) -> bool:
+    """Whether a dotted setting is newer than the first hashes and at its default, so that it does not count."""
+    return key in _ONLY_WHERE_USED and bool(_ONLY_WHERE_USED[key] == value)
+
+
 def _estimates(recipe: Recipe) -> bool:
     """Whether any of `gradient` is used: the experiment on bias measures estimators whatever the recipe trains with."""
     gradient = recipe.gradient

@@ -18,7 +18,7 @@ from pydantic import (
 from repro.corrections import Correction, parse_corrections
 from repro.methods import Method, parse_method
 from repro.paths import plain_name
-from repro.recipe.combinations import check_corrections
+from repro.recipe.compatibility import check_corrections
 from repro.recipe.optimizers import SGD, OptimizerSpec, parse_optimizer
 from repro.recipe.spec import Fraction, NonNegative, PositiveInt, Spec
 
