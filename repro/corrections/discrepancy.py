@@ -39,7 +39,7 @@ class Discrepancy(Correction):
     def backward(self, weight: Tensor, memory: dict[str, Tensor], place: Place) -> Tensor:
         """U, or the weight itself before the first update and in a block without staleness."""
         delta = memory.get("delta")
-        return weight if delta is None or place.staleness < 1 else weight.sub(delta, alpha=place.staleness)
+        return weight if delta is None or place.staleness < 1 else weight.sub(delta.mul(place.staleness))
 
     def moved(self, before: Tensor, after: Tensor, memory: dict[str, Tensor], place: Place) -> None:
         """Delta follows the weight."""

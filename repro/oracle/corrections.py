@@ -23,6 +23,7 @@ class Corrected:
         self.corrections: tuple[Any, ...] = corrections
         self.m, self.steps, self.rule, self.place = place.staleness, place.steps_per_epoch, rule, place
         self.mean_square: Weights = {}
+        self.delta: Weights = {}
         self.memory: dict[str, dict[str, dict[str, Tensor]]] = {c.name: {} for c in corrections}
 
     def rate(self, rate: float, t: int) -> float:
@@ -69,6 +70,35 @@ class Corrected:
                     factor = factor / (mean + 1e-7).sqrt()
                 g = g + factor * (now - then)
         return g
+
+    def backward_weights(self, weights: Weights) -> Weights:
+        """T2: u = W - m delta."""
+        found = weights
+        for given in self.corrections:
+            if _built_in(given) and given.name == "discrepancy" and self.m >= 1 and self.delta:
+                found = {n: w.detach() - self.m * self.delta[n] for n, w in found.items()}
+            elif not _built_in(given) and given.overrides("backward"):
+                memory = self.memory[given.name]
+                found = {
+                    n: given.backward(w.detach(), memory.setdefault(n, {}), self.place)
+                    for n, w in found.items()
+                }
+        return found if found is weights else {n: w.requires_grad_() for n, w in found.items()}
+
+    def follow(self, before: Weights, after: Weights) -> None:
+        """T2: delta is the running mean of the steps, from 0."""
+        for given in self.corrections:
+            if _built_in(given) and given.name == "discrepancy" and self.m >= 1:
+                gamma = given.decay ** (1.0 / self.m)
+                for name, w in after.items():
+                    step = w.detach() - before[name].detach()
+                    old = self.delta.get(name)
+                    part = 1.0 - gamma
+                    self.delta[name] = step * part if old is None else (old * gamma).add(step, alpha=part)
+            elif not _built_in(given) and given.overrides("moved"):
+                for name, w in after.items():
+                    memory = self.memory[given.name].setdefault(name, {})
+                    given.moved(before[name].detach(), w.detach(), memory, self.place)
 
     def _direction(self, name: str) -> Tensor | None:
         spec, state = self.rule.spec, self.rule.state.get(name)

@@ -8,12 +8,16 @@ counts updates:
         every block k, from the first:  forward all batches up to t + m_k with W_k^(t)
         every block k, from the last:   gradient of batch t at W_k^(t) (replayed), or in its forward's graph
         every block k:                  W_k^(t) -> W_k^(t+1)
+
+Where a schedule keeps versions, a batch is forwarded in its own step instead, at W_k^(max(0, t - m_k)), and its
+gradient is taken there. Where the weights of now are read through the graph of then, see late_leaves.py.
 """
 
 from __future__ import annotations
 
 import itertools
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -27,6 +31,7 @@ from repro.methods.dni import DNI
 from repro.models.gradient_predictor import build_synthetic
 from repro.models.norm_statistics import DeferredStatistics, batch_norms, set_tracking
 from repro.oracle.calibration import fresh_statistics, put_back
+from repro.oracle.late_leaves import differentiate_late
 from repro.oracle.net import Kept, Net, Weights
 from repro.oracle.updates import Updates
 from repro.planning.run_plan import Plan
@@ -85,8 +90,18 @@ class Oracle:
             {name: p.detach().clone().requires_grad_() for name, p in net.named_parameters()}
             for net in self.nets
         ]
-        self.updates = Updates(plan, layers, self.nets, self.m)
         self.taken_at: list[Weights] = [{} for _ in self.nets]  # the weights that the last gradients are of
+        self.keeps = schedule.kept_versions
+        self.updates = Updates(plan, layers, self.nets, self.m, self.keeps)
+        self.ahead = tuple(0 if self.keeps else m for m in self.m)  # batches forwarded before their own step
+        self.history = [
+            deque([weights], maxlen=1 + (m if self.keeps else 0))
+            for weights, m in zip(self.weights, self.m, strict=True)
+        ]
+        self.late = [schedule.present_weights and m > 0 for m in self.m]
+        for k, net in enumerate(self.nets):
+            if self.late[k]:
+                differentiate_late(net, lambda k=k: self.updates.backward_weights(k, self.weights[k]))  # type: ignore[misc]
         self.norms = [batch_norms(net) for net in self.nets]
         self.deferred = (
             [DeferredStatistics(norms) for norms in self.norms]
@@ -105,7 +120,7 @@ class Oracle:
         forwarded = [0] * plan.blocks
         for t in range(plan.num_batches):
             for k in range(plan.blocks):
-                while forwarded[k] <= min(t + self.m[k], plan.num_batches - 1):
+                while forwarded[k] <= min(t + self.ahead[k], plan.num_batches - 1):
                     self._forward(k, forwarded[k])
                     forwarded[k] += 1
             loss, gradients = self._backward(t)
@@ -115,6 +130,8 @@ class Oracle:
             if self.observer is not None:
                 self.observer(t, self.weights, gradients)
             self._update(t, gradients)
+            for versions, weights in zip(self.history, self.weights, strict=True):
+                versions.append(weights)
             if self.predictors is not None:
                 self._learn(t)
             if t + 1 in plan.evaluations:
@@ -174,7 +191,7 @@ class Oracle:
                 self.inputs[0][batch, j] = images[where].contiguous()
         mode = self.plan.recipe.norm_statistics
         counts = not self.replays[k] or mode in ("forward", "both")
-        used = self.updates.forward_weights(k, self.weights[k], batch)
+        used = self.updates.forward_weights(k, self.history[k][0], batch)
         for j in range(len(self._micro_batches(batch))):
             x = self.inputs[k].pop((batch, j)).detach().requires_grad_(k > 0)
             with torch.set_grad_enabled(not self.replays[k]):
@@ -197,7 +214,7 @@ class Oracle:
                 kept = self.kept[k].pop((t, j))
                 y, used = kept.y, kept.weights
                 if y is None:
-                    used = self.weights[k]
+                    used = kept.weights if self.keeps else self.weights[k]
                     y = self._apply(k, kept.x, used, t, j, counts)
                 self.taken_at[k] = used
                 outer = arriving[j]
@@ -214,6 +231,10 @@ class Oracle:
                         outer = self.predictors[k][0](output, labels)
                 wanted = [*used.values(), *([kept.x] if k else [])]
                 found: Sequence[Tensor | None] = [None] * len(wanted)
+                if self.late[k]:
+                    set_tracking(self.norms[k], False)
+                    if self.approximation is not None:
+                        self.approximation.set_batch(t, j)
                 if y.requires_grad:
                     found = torch.autograd.grad(y, wanted, outer, allow_unused=True)
                 arriving[j] = found[-1] if k else None

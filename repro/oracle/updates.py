@@ -18,9 +18,18 @@ class Updates:
     """The optimisers and corrections of all blocks; `done`: updates that every block has made."""
 
     def __init__(
-        self, plan: Plan, layers: Sequence[tuple[str, nn.Module]], nets: Sequence[Net], m: Sequence[int]
+        self,
+        plan: Plan,
+        layers: Sequence[tuple[str, nn.Module]],
+        nets: Sequence[Net],
+        m: Sequence[int],
+        keeps: bool,
     ) -> None:
         self.plan, self.spec, self.nets, self.done = plan, plan.recipe.optimizer, nets, 0
+        self.m, self.keeps = m, keeps
+        self.predicted: list[dict[int, Weights]] = [
+            {} for _ in nets
+        ]  # of batches to come, where versions are kept
         matrices = inner_matrices(layers, self.spec)
         self.rules = [Rule(self.spec, matrices, staleness, plan.blocks) for staleness in m]
         self.corrected = [
@@ -37,10 +46,18 @@ class Updates:
         return layer, f"{layer}.{rest}"
 
     def forward_weights(self, k: int, weights: Weights, batch: int) -> Weights:
-        """What block k forwards `batch` with now, its weights being `weights`."""
+        """What block k forwards `batch` with now, its weights (the batch's version of them) being `weights`."""
+        if self.keeps:
+            return self.predicted[k].pop(batch, weights)
+        return self._predict(k, weights, batch - self.done, self.done)
+
+    def backward_weights(self, k: int, weights: Weights) -> Weights:
+        """What a backward of block k reads that reads the weights of now."""
+        return self.corrected[k].backward_weights(weights)
+
+    def _predict(self, k: int, weights: Weights, s: int, done: int) -> Weights:
         names = {name: self.full_name(k, name)[1] for name in weights}
-        rate = self._rate(k, "", self.done)
-        return self.corrected[k].forward_weights(weights, names, batch - self.done, rate)
+        return self.corrected[k].forward_weights(weights, names, s, self._rate(k, "", done))
 
     def step(self, k: int, t: int, now: Weights, then: Weights, gradients: Weights) -> Weights:
         """Block k's weights after update t; the gradients are of the weights `then`."""
@@ -59,6 +76,11 @@ class Updates:
             decays = spec.weight_decay_layers is None or layer in spec.weight_decay_layers
             rate, decay = self._rate(k, full, t), spec.weight_decay if decays else 0.0
             after[name] = self.rules[k].step(full, w.detach(), found[name], rate, decay).requires_grad_()
+        self.corrected[k].follow(now, after)
+        if self.keeps:
+            ahead = self._predict(k, after, self.m[k], t + 1)
+            if ahead is not after:
+                self.predicted[k][t + 1 + self.m[k]] = ahead
         return after
 
     def _rate(self, k: int, name: str, t: int) -> float:

@@ -10,8 +10,6 @@ from repro.recipe.optimizers import NAdam
 if TYPE_CHECKING:
     from repro.recipe.schema import Recipe
 
-_TWO_WEIGHTS = ("pipemare",)
-
 
 def check_corrections(recipe: Recipe) -> None:
     """Raise ValueError where a correction, or NAdam's beta1 by block, makes no sense with the method."""
@@ -39,8 +37,8 @@ def check_corrections(recipe: Recipe) -> None:
         method=recipe.method.name,
         synchronous=recipe.method.synchronous,
         staleness=schedule.staleness,
-        replays=schedule.recompute,
-        two_weights=recipe.method.name in _TWO_WEIGHTS,
+        replays=tuple(again and not schedule.kept_versions for again in schedule.recompute),
+        two_weights=schedule.present_weights,
         optimizer=spec.name,
         has_direction=spec.momentum_like,
     )

@@ -27,13 +27,29 @@ LISTS: dict[str, list[Any]] = {
 }
 STASHING = {"ddg": {"name": "ddg"}, "fdg": {"name": "fdg"}}
 REPLAYING = {"fr": {"name": "fr"}, "dsp": {"name": "dsp", "staleness": "p=2 q=1"}}
-CASES = [(m, c) for m in STASHING for c in LISTS] + [
-    (m, c) for m in REPLAYING for c in ("prediction", "rescheduling")
-]
+# Two weight versions in every block (a batch is predicted when its version is made), and none.
+KEEPING = {
+    "2bw": {"name": "2bw", "micro": 4},
+    "2bw-again": {"name": "2bw", "micro": 3, "rematerialise": True},
+    "delayed": {"name": "delayed", "delay": 2},
+}
+LATE = {"pipemare": {"name": "pipemare"}}
+METHODS = {**STASHING, **REPLAYING, **KEEPING, **LATE}
+CASES = [
+    *((m, c) for m in ("ddg",) for c in LISTS),
+    *((m, c) for m in ("fdg", *KEEPING) for c in ("prediction", "adaptive", "all")),
+    *((m, c) for m in (*REPLAYING, *LATE) for c in ("prediction", "rescheduling")),
+    ("pipemare", "t1t2"), ("pipemare", "prediction-t2"),
+]  # fmt: skip
+PIPEMARE: dict[str, list[Any]] = {
+    "t1t2": [{"name": "rescheduling", "epochs": 1}, "discrepancy"],
+    "prediction-t2": ["prediction", {"name": "discrepancy", "decay": 0.5}],
+}
+ALL_LISTS = {**LISTS, **PIPEMARE}
 
 
 def recipe_of(tiny: Callable[..., Any], method: Any, corrections: Any, **more: Any) -> Any:
-    setting = {**STASHING, **REPLAYING}.get(method, {"name": method}) if isinstance(method, str) else method
+    setting = METHODS.get(method, {"name": method}) if isinstance(method, str) else method
     return tiny(
         **{
             "method": setting,
@@ -51,7 +67,7 @@ def test_engine_and_oracle_agree_and_the_numbers_are_others(
     method: str, name: str, tiny: Callable[..., Any]
 ) -> None:
     """Over an evaluation, the fill and the drain; the correction must have done something."""
-    recipe = recipe_of(tiny, method, LISTS[name])
+    recipe = recipe_of(tiny, method, ALL_LISTS[name])
     found = engine(recipe)
     assert len(found.losses) == 12
     assert found == oracle(recipe)
@@ -82,12 +98,16 @@ def test_without_staleness_nothing_changes(name: str, tiny: Callable[..., Any]) 
         assert oracle(corrected) == oracle(plain)
 
 
-@pytest.mark.parametrize(("method", "name"), [("ddg", "all"), ("fr", "prediction"), ("fdg", "adaptive")])
+@pytest.mark.parametrize(("method", "name"), [
+        ("ddg", "all"), ("fr", "prediction"), ("fdg", "adaptive"), ("2bw", "all"), ("2bw-again", "prediction"),
+        ("pipemare", "t1t2"), ("pipemare", "prediction-t2"),
+    ],
+)  # fmt: skip
 def test_a_resumed_run_has_the_bits_of_an_untouched_one(
     method: str, name: str, tiny: Callable[..., Any], tmp_path: Path
 ) -> None:
     """With predicted weights in flight, and what a correction remembers."""
-    recipe = recipe_of(tiny, method, LISTS[name], max_steps=None, epochs=2)
+    recipe = recipe_of(tiny, method, ALL_LISTS[name], max_steps=None, epochs=2)
     assert resumed(recipe, tmp_path) == engine(recipe)
 
 
@@ -108,7 +128,6 @@ def test_prediction_looks_as_far_as_the_batchs_own_update(tiny: Callable[..., An
     asked: list[tuple[int, int]] = []
     found = engine(recipe_of(tiny, "ddg", ["prediction"], max_steps=6))
     corrector = found.workers[0].block.corrector
-    assert corrector is not None
     assert corrector.predicted(8, 6) is not None
     assert corrector.predicted(6, 6) is None
     asked = [(s.batch, len(s.actions)) for s in _forwards(found)]

@@ -247,12 +247,18 @@ def test_corrections_and_optimisers_make_rows_of_their_own(tmp_path: Path) -> No
     for i, overrides in enumerate(asked):
         given = {"recipe": "ddg-resnet98-k2", "overrides": overrides, "swept": []}
         make_run(
-            tmp_path, "ddg-resnet98-k2", 0, epochs=training(2), settings=overrides, given=given, number=f"{i}" * 12
+            tmp_path,
+            "ddg-resnet98-k2",
+            0,
+            epochs=training(2),
+            settings=overrides,
+            given=given,
+            number=f"{i}" * 12,
         )
     rows = tables.build("accuracy", tmp_path, profile="smoke").rows
     assert [row["method"] for row in rows] == [
         "DDG (mailbox)",
         "DDG (mailbox) + prediction + rescheduling (3 epochs)",
-        "DDG (mailbox), AdamW, lr 0.001",
-        "DDG (mailbox), NAdam, beta1 0.99, lr 0.002",
+        "DDG (mailbox), AdamW",
+        "DDG (mailbox), NAdam, beta1 0.99",
     ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,9 @@ from torch.nn import functional
 
 from repro.engine.block.corrector import Corrector
 from repro.engine.block.finite import FiniteCheck
+from repro.engine.block.late_weights import LateWeights
 from repro.engine.block.optimizer import BlockOptimizer
+from repro.engine.block.weight_ring import WeightRing
 from repro.gradient import Approximation
 from repro.models import run_layer
 from repro.models.norm_statistics import DeferredStatistics, batch_norms, recalibrated, set_tracking
@@ -37,10 +39,15 @@ class Entry:
     weight: float = 1.0  # share of the micro-batch in its batch
     y: Tensor | None = None  # output with graph (the weighted loss in the last block)
     weights: list[Tensor] | None = None  # the weights of that forward, where they have been renewed since
+    kept: list[Any] | None = None  # the graph's activations, where its backward reads the weights late
 
 
 class Block:
-    """Block k of K. `recompute`: forwards keep no graph; `stash`: graphs outlive updates, so weights are renewed."""
+    """Block k of K. `recompute`: forwards keep no graph; `stash`: graphs outlive updates, so weights are renewed.
+
+    `delay`: every batch meets the weights of that many updates ago, which are kept (None: its forward meets the
+    present ones). `present_weights`: the backward through a kept graph reads the weights of now.
+    """
 
     def __init__(
         self,
@@ -58,13 +65,15 @@ class Block:
         approximation: Approximation | None = None,
         side_stream: torch.cuda.Stream | None = None,
         corrector: Corrector | None = None,
+        delay: int | None = None,
+        present_weights: bool = False,
     ) -> None:
         self.layers, self.optimizer, self.seed = list(layers), optimizer, seed
         self.first, self.last = first, last
         self.recompute, self.stash, self.clone_input = recompute, stash, clone_input
         self.norm_statistics = norm_statistics
         self.approximation = approximation
-        self.side_stream, self.corrector = side_stream, corrector
+        self.side_stream, self.corrector = side_stream, corrector or Corrector((), None, optimizer)
         self._updated: torch.cuda.Event | None = (
             None  # after the last update: a replay needs to wait for no more
         )
@@ -75,6 +84,8 @@ class Block:
         self._modules.train()
         self._norms = batch_norms(self._modules)
         self._deferred = DeferredStatistics(self._norms) if deferred and self._norms else None
+        self._ring = None if delay is None else WeightRing(optimizer, delay)
+        self._late = LateWeights(self._modules) if present_weights else None
         self._tracking = True
         self._finite = FiniteCheck(self.layers)
 
@@ -84,15 +95,19 @@ class Block:
         """Run the block on input x [n, ...] of (batch, micro); returns its output without graph (the loss at the end)."""
         entry = Entry(x.detach().requires_grad_(not self.first), labels, weight)
         self.in_flight[key] = entry
-        with self._ahead(key, entry):
-            if self.recompute:
-                with self._statistics(self.norm_statistics in ("forward", "both")), torch.no_grad():
-                    return self._run(key, entry)
-            entry.y = self._graph(key, entry, update_statistics=True)
-            return entry.y.detach()
+        entry.weights = self.corrector.predicted(key[0], self.updates)
+        if self.recompute:
+            counts = self.norm_statistics in ("forward", "both")
+            with self._statistics(counts, key[0]), self._version(key[0], entry), torch.no_grad():
+                y = self._run(key, entry)
+            if self._ring is None:
+                entry.weights = None  # only the forward is predicted: the replay is at the weights of now
+            return y
+        entry.y = self._graph(key, entry, update_statistics=True)
+        return entry.y.detach()
 
     def replay(self, key: Key) -> Tensor:
-        """Run the stored input of `key` through the present weights, keeping the graph (R)."""
+        """Run the stored input of `key` through the present weights (with a `delay` its version's), keeping the graph."""
         entry = self.in_flight[key]
         with self._beside(entry.x):
             entry.y = self._graph(key, entry, update_statistics=self.norm_statistics in ("recompute", "both"))
@@ -105,13 +120,15 @@ class Block:
         """
         entry = self.in_flight.pop(key)
         assert entry.y is not None, f"no graph for {key}"
+        entry.kept = None  # the graph alone holds them now, and frees them one by one
         if self.side_stream is not None:
             torch.cuda.current_stream().wait_stream(self.side_stream)
+        late = None if self._late is None else self.corrector.backward_weights()
         if entry.y.requires_grad:
-            torch.autograd.backward(entry.y, gradient)
+            with self.optimizer.holding(late):
+                torch.autograd.backward(entry.y, gradient)
         if entry.weights is not None:  # the graph ends in older tensors of the same weights
-            if self.corrector is not None:
-                self.corrector.taken_at(entry.weights)
+            self.corrector.taken_at(entry.weights)
             for present, older in zip(self.optimizer.weights, entry.weights, strict=True):
                 present.grad = older.grad if present.grad is None else present.grad + older.grad  # type: ignore[operator]
                 older.grad = None
@@ -120,9 +137,10 @@ class Block:
     def update(self) -> None:
         """Optimiser step with the gradients of the batch, all checked to be finite; counts the update."""
         if self._deferred is not None:
-            self._deferred.commit()
-        if self.corrector is not None:
-            self.corrector.compensate()
+            self._deferred.commit(self.updates)
+        self.corrector.compensate(None if self._ring is None else self._ring.version(self.updates))
+        if self._ring is not None:
+            self._ring.advance(self.updates)
         self._finite.check(self.updates)
         if self.stash and any(entry.weights is None for entry in self.in_flight.values()):
             before = self.optimizer.weights
@@ -130,7 +148,7 @@ class Block:
                 if entry.weights is None:
                     entry.weights = before
             self.optimizer.renew()
-        self.optimizer.step(self.updates)
+        self.corrector.step(self.updates)
         self.updates += 1
         if self.side_stream is not None:
             self._updated = torch.cuda.Event()  # type: ignore[no-untyped-call]
@@ -181,40 +199,44 @@ class Block:
 
     def _graph(self, key: Key, entry: Entry, update_statistics: bool) -> Tensor:
         samples = entry.x.shape[0]
-        with self._statistics(update_statistics):
+        with self._statistics(update_statistics, key[0], replay=self.recompute), self._version(key[0], entry):
             if samples in self.graph_bytes:
-                return self._run(key, entry)
-            with SavedBytes([entry.x, *self._modules.parameters(), *self._modules.buffers()]) as saved:
-                y = self._run(key, entry)
+                return self._late_graph(key, entry) if self._late is not None else self._run(key, entry)
+            saved = SavedBytes([entry.x, *self._modules.parameters(), *self._modules.buffers()])
+            if self._late is not None:
+                y = self._late_graph(key, entry, saved)
+            else:
+                with saved:
+                    y = self._run(key, entry)
             self.graph_bytes[samples] = saved.total
             return y
 
+    def _late_graph(self, key: Key, entry: Entry, count: SavedBytes | None = None) -> Tensor:
+        """A graph that reads its weights late; with the activations of a checkpoint where the entry has some."""
+        assert self._late is not None
+        with self._late.graph(entry.kept, count) as kept:
+            y = self._run(key, entry)
+        entry.kept = kept
+        return y
+
+    def _version(self, batch: int, entry: Entry) -> AbstractContextManager[None]:
+        """With the weights of `batch` in their places: its version, or those that a correction has predicted."""
+        if entry.weights is None and self._ring is not None:
+            return self._ring.at(batch, self.updates)
+        return self.optimizer.holding(entry.weights)
+
     @contextmanager
-    def _statistics(self, update: bool) -> Iterator[None]:
+    def _statistics(self, update: bool, batch: int, replay: bool = False) -> Iterator[None]:
         if self._deferred is None:
             self._track(update)
             yield
             return
         self._track(False)
-        self._deferred.active = update
+        self._deferred.active, self._deferred.batch, self._deferred.replay = update, batch, replay
         try:
             yield
         finally:
             self._deferred.active = False
-
-    @contextmanager
-    def _ahead(self, key: Key, entry: Entry) -> Iterator[None]:
-        """With the weights that a correction predicts for the batch's own update in the place of the present ones."""
-        predicted = None if self.corrector is None else self.corrector.predicted(key[0], self.updates)
-        if predicted is None:
-            yield
-            return
-        entry.weights = None if self.recompute else predicted
-        present = self.optimizer.swap(predicted)
-        try:
-            yield
-        finally:
-            self.optimizer.swap(present)
 
     @contextmanager
     def _beside(self, x: Tensor) -> Iterator[None]:
@@ -250,13 +272,13 @@ class Block:
             if entry.weights and id(entry.weights) not in seen:
                 seen.add(id(entry.weights))
                 total += tensor_bytes(entry.weights)
-        return total
+        total += sum(tensor_bytes(w) for w in self.corrector.upcoming.values() if id(w) not in seen)
+        return total + (tensor_bytes(self._ring.tensors()) if self._ring is not None else 0)
 
     def static_bytes(self) -> int:
         """Bytes of weights, their gradients, statistics and the optimiser's state."""
         weights = tensor_bytes(self._modules.parameters())
-        remembered = tensor_bytes(self.optimizer.state_tensors())
-        remembered += 0 if self.corrector is None else self.corrector.held_bytes()
+        remembered = tensor_bytes(self.optimizer.state_tensors()) + self.corrector.held_bytes()
         return 2 * weights + tensor_bytes(self._modules.buffers()) + remembered
 
     def state(self) -> dict[str, Any]:
@@ -277,6 +299,7 @@ class Block:
                     "labels": entry.labels,
                     "weight": entry.weight,
                     "version": version,
+                    "kept": [k.tensor.detach() for k in entry.kept] if entry.kept is not None else None,
                 }
             )
         return {
@@ -285,7 +308,9 @@ class Block:
             "optimizer": self.optimizer.state_dict(),
             "versions": [[t.detach() for t in version] for version in versions],
             "in_flight": entries,
-            "corrections": None if self.corrector is None else self.corrector.state(),
+            "corrections": self.corrector.state(),
+            "ring": {} if self._ring is None else self._ring.state(),
+            "moments": [] if self._deferred is None else self._deferred.state(),
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -294,18 +319,19 @@ class Block:
         for name, layer in self.layers:
             layer.load_state_dict(state["layers"][name])
         self.optimizer.load_state_dict(state["optimizer"])
-        if self.corrector is not None:
-            self.corrector.load_state(state["corrections"])
+        self.corrector.load_state(state["corrections"])
         versions = [[t.requires_grad_() for t in version] for version in state["versions"]]
+        if self._ring is not None:
+            self._ring.load_state(state["ring"])
+        if self._deferred is not None:
+            self._deferred.load_state(state["moments"])
         self.in_flight.clear()
         for row in state["in_flight"]:
             entry = Entry(row["x"].requires_grad_(not self.first), row["labels"], row["weight"])
+            entry.kept = row["kept"]
             key = (int(row["key"][0]), int(row["key"][1]))
             self.in_flight[key] = entry
+            entry.weights = None if row["version"] is None else versions[row["version"]]
             if self.recompute:
                 continue
-            entry.weights = None if row["version"] is None else versions[row["version"]]
-            present = self.optimizer.swap(entry.weights) if entry.weights is not None else None
             entry.y = self._graph(key, entry, update_statistics=False)
-            if present is not None:
-                self.optimizer.swap(present)

@@ -54,14 +54,10 @@ def build_optimizer(
     )
 
 
-def build_corrector(
-    plan: Plan, index: int, optimizer: BlockOptimizer, schedule: Schedule
-) -> Corrector | None:
-    """The corrections of block `index`; None where the recipe has none."""
-    if not plan.recipe.corrections:
-        return None
+def build_corrector(plan: Plan, index: int, optimizer: BlockOptimizer, schedule: Schedule) -> Corrector:
+    """The corrections of block `index`."""
     place = Place(index, plan.blocks, schedule.staleness[index], plan.steps_per_epoch)
-    return Corrector(plan.recipe.corrections, place, optimizer)
+    return Corrector(plan.recipe.corrections, place, optimizer, kept_versions=schedule.kept_versions)
 
 
 def build_block(plan: Plan, index: int, seed: int, schedule: Schedule) -> Block:
@@ -95,11 +91,14 @@ def build_block(plan: Plan, index: int, seed: int, schedule: Schedule) -> Block:
         first=index == 0,
         last=index == plan.blocks - 1,
         recompute=recompute,
-        stash=not recompute and schedule.staleness[index] > 0,
+        stash=not (recompute or schedule.kept_versions or schedule.present_weights)
+        and schedule.staleness[index] > 0,
         clone_input=models.mutates_input(nn.Sequential(*(layer for _, layer in layers)), probe),
         norm_statistics=recipe.norm_statistics,
         deferred=recipe.method.micro_batches(recipe.data.batch_size) > 1,
         approximation=approximation,
         side_stream=side,
         corrector=build_corrector(plan, index, optimizer, schedule),
+        delay=schedule.staleness[index] if schedule.kept_versions else None,
+        present_weights=schedule.present_weights and schedule.staleness[index] > 0,
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,14 +114,14 @@ class BlockOptimizer:
             part.step()
             part.zero_grad(set_to_none=True)
 
-    def renew(self) -> None:
-        """Move every weight, with its gradient and its state, to a new tensor of the same value."""
-        for slot in self._slots:
+    def renew(self, into: Sequence[Tensor] | None = None) -> None:
+        """Move every weight, with its gradient and its state, to a new tensor of the same value; `into`: these tensors."""
+        for number, slot in enumerate(self._slots):
             part, old, held = self.parts[slot.part], slot.weight, self._param(slot)
-            new = nn.Parameter(old.detach().clone())
-            new.grad = old.grad
-            old.grad = None
-            slot.module._parameters[slot.name] = new
+            new = nn.Parameter(old.detach().clone()) if into is None else into[number]
+            if old.grad is not None:
+                new.grad, old.grad = old.grad, None
+            slot.module._parameters[slot.name] = new  # type: ignore[assignment]
             now = _held(slot)
             part.param_groups[slot.group]["params"][slot.index] = now
             if held in part.state:
@@ -132,6 +133,16 @@ class BlockOptimizer:
         for (module, name), weight in zip(self._places, weights, strict=True):
             module._parameters[name] = weight  # type: ignore[assignment]
         return before
+
+    @contextmanager
+    def holding(self, weights: Sequence[Tensor] | None) -> Iterator[None]:
+        """With `weights` in the place of the present ones while it is open; None: nothing is changed."""
+        before = None if weights is None else self.swap(weights)
+        try:
+            yield
+        finally:
+            if before is not None:
+                self.swap(before)
 
     def states(self) -> list[dict[str, Any]]:
         """Each weight's state in its optimiser, in the order of `weights`; empty before its first update."""
