@@ -28,7 +28,7 @@ def differentiate_late(net: nn.Module, now: Callable[[], Weights]) -> None:
             continue
         if len(list(module.parameters())) != len(own):
             raise ValueError(f"module {path} owns weights beside those of its parts")
-        module.forward = partial(_Leaf(module, path, own, now), module.forward)  # type: ignore[method-assign]
+        module.forward = partial(_Leaf(module, path, own, now), module.forward)
 
 
 class _Leaf:

@@ -28,11 +28,11 @@ from torch.nn import functional
 
 from repro import data, gradient, models
 from repro.methods.dni import DNI
-from repro.models.gradient_predictor import build_synthetic
 from repro.models.norm_statistics import DeferredStatistics, batch_norms, set_tracking
 from repro.oracle.calibration import fresh_statistics, put_back
 from repro.oracle.late_leaves import differentiate_late
 from repro.oracle.net import Kept, Net, Weights
+from repro.oracle.predictors import predictors
 from repro.oracle.updates import Updates
 from repro.planning.run_plan import Plan
 
@@ -108,7 +108,7 @@ class Oracle:
             if recipe.method.micro_batches(recipe.data.batch_size) > 1
             else None
         )
-        self.predictors = self._predictors() if schedule.synthetic else None
+        self.predictors = predictors(plan, seed) if schedule.synthetic else None
         self.kept: list[dict[tuple[int, int], Kept]] = [{} for _ in self.nets]
         # arrived, not yet forwarded
         self.inputs: list[dict[tuple[int, int], Tensor]] = [{} for _ in self.nets]
@@ -262,18 +262,6 @@ class Oracle:
         if self.deferred is not None:
             self.deferred[k].active = False
         return y
-
-    def _predictors(self) -> list[tuple[nn.Module, torch.optim.Adam]]:
-        method = self.plan.recipe.method
-        assert isinstance(method, DNI)
-        found: list[tuple[nn.Module, torch.optim.Adam]] = []
-        for _, high in self.plan.layer_spans[:-1]:
-            module = build_synthetic(
-                self.seed, self.plan.names[high - 1], (1, *self.plan.shapes[high]), hidden=method.hidden,
-                kernel=method.kernel, num_classes=self.plan.num_classes, conditional=method.conditional,
-            )  # fmt: skip
-            found.append((module, torch.optim.Adam(module.parameters(), lr=method.lr)))
-        return found
 
     def _learn(self, t: int) -> None:
         """Every predictor takes one Adam step on the batch that is `lag` old."""

@@ -13,6 +13,7 @@ from repro.recipe import OptimizerSpec, Recipe
 from repro.recipe.optimizers import Muon
 
 Layers = Sequence[tuple[str, nn.Module]]
+SHOWN = 8  # names of weights in a line
 
 
 def inner_matrices(layers: Layers, spec: OptimizerSpec) -> frozenset[str]:

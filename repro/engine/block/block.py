@@ -20,11 +20,11 @@ from torch.nn import functional
 from repro.engine.block.corrector import Corrector
 from repro.engine.block.finite import FiniteCheck
 from repro.engine.block.late_weights import LateWeights
+from repro.engine.block.norm_passes import NormPasses
 from repro.engine.block.optimizer import BlockOptimizer
 from repro.engine.block.weight_ring import WeightRing
 from repro.gradient import Approximation
 from repro.models import run_layer
-from repro.models.norm_statistics import DeferredStatistics, batch_norms, recalibrated, set_tracking
 from repro.planning.counted_memory import SavedBytes, tensor_bytes
 
 Key = tuple[int, int]  # (batch, micro-batch)
@@ -82,11 +82,9 @@ class Block:
         self.graph_bytes: dict[int, int] = {}  # samples in a (micro-)batch -> bytes that its graph keeps
         self._modules = nn.ModuleList([layer for _, layer in self.layers])
         self._modules.train()
-        self._norms = batch_norms(self._modules)
-        self._deferred = DeferredStatistics(self._norms) if deferred and self._norms else None
+        self._norms = NormPasses(self._modules, deferred)
         self._ring = None if delay is None else WeightRing(optimizer, delay)
         self._late = LateWeights(self._modules) if present_weights else None
-        self._tracking = True
         self._finite = FiniteCheck(self.layers)
 
     # -- actions ------------------------------------------------------------------------------------------
@@ -98,7 +96,7 @@ class Block:
         entry.weights = self.corrector.predicted(key[0], self.updates)
         if self.recompute:
             counts = self.norm_statistics in ("forward", "both")
-            with self._statistics(counts, key[0]), self._version(key[0], entry), torch.no_grad():
+            with self._norms.counted(counts, key[0], False), self._version(key[0], entry), torch.no_grad():
                 y = self._run(key, entry)
             if self._ring is None:
                 entry.weights = None  # only the forward is predicted: the replay is at the weights of now
@@ -107,7 +105,7 @@ class Block:
         return entry.y.detach()
 
     def replay(self, key: Key) -> Tensor:
-        """Run the stored input of `key` through the present weights (with a `delay` its version's), keeping the graph."""
+        """Run the stored input of `key` through the present weights (or its version's), keeping the graph (R)."""
         entry = self.in_flight[key]
         with self._beside(entry.x):
             entry.y = self._graph(key, entry, update_statistics=self.norm_statistics in ("recompute", "both"))
@@ -136,8 +134,7 @@ class Block:
 
     def update(self) -> None:
         """Optimiser step with the gradients of the batch, all checked to be finite; counts the update."""
-        if self._deferred is not None:
-            self._deferred.commit(self.updates)
+        self._norms.commit(self.updates)
         self.corrector.compensate(None if self._ring is None else self._ring.version(self.updates))
         if self._ring is not None:
             self._ring.advance(self.updates)
@@ -167,15 +164,8 @@ class Block:
 
         `recalibrate`: BN begins with no statistics and normalises by batch until `calibrated` is called.
         """
-        self._track(True)
-        self._modules.eval()
-        try:
-            with recalibrated(self._norms if recalibrate else []):
-                for norm in self._norms if recalibrate else []:
-                    norm.train()
-                yield
-        finally:
-            self._modules.train()
+        with self._norms.evaluating(recalibrate):
+            yield
 
     def calibrated(self) -> None:
         """From here on the evaluation uses the statistics of what has passed."""
@@ -199,7 +189,7 @@ class Block:
 
     def _graph(self, key: Key, entry: Entry, update_statistics: bool) -> Tensor:
         samples = entry.x.shape[0]
-        with self._statistics(update_statistics, key[0], replay=self.recompute), self._version(key[0], entry):
+        with self._norms.counted(update_statistics, key[0], self.recompute), self._version(key[0], entry):
             if samples in self.graph_bytes:
                 return self._late_graph(key, entry) if self._late is not None else self._run(key, entry)
             saved = SavedBytes([entry.x, *self._modules.parameters(), *self._modules.buffers()])
@@ -226,19 +216,6 @@ class Block:
         return self.optimizer.holding(entry.weights)
 
     @contextmanager
-    def _statistics(self, update: bool, batch: int, replay: bool = False) -> Iterator[None]:
-        if self._deferred is None:
-            self._track(update)
-            yield
-            return
-        self._track(False)
-        self._deferred.active, self._deferred.batch, self._deferred.replay = update, batch, replay
-        try:
-            yield
-        finally:
-            self._deferred.active = False
-
-    @contextmanager
     def _beside(self, x: Tensor) -> Iterator[None]:
         """On CUDA with a side stream: run beside the forward that was launched before, after the last update only.
 
@@ -254,11 +231,6 @@ class Block:
         x.record_stream(self.side_stream)
         with torch.cuda.stream(self.side_stream):
             yield
-
-    def _track(self, on: bool) -> None:
-        if on != self._tracking:
-            set_tracking(self._norms, on)
-            self._tracking = on
 
     # -- memory and state ---------------------------------------------------------------------------------
 
@@ -310,7 +282,7 @@ class Block:
             "in_flight": entries,
             "corrections": self.corrector.state(),
             "ring": {} if self._ring is None else self._ring.state(),
-            "moments": [] if self._deferred is None else self._deferred.state(),
+            "moments": self._norms.state(),
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -323,8 +295,7 @@ class Block:
         versions = [[t.requires_grad_() for t in version] for version in state["versions"]]
         if self._ring is not None:
             self._ring.load_state(state["ring"])
-        if self._deferred is not None:
-            self._deferred.load_state(state["moments"])
+        self._norms.load_state(state["moments"])
         self.in_flight.clear()
         for row in state["in_flight"]:
             entry = Entry(row["x"].requires_grad_(not self.first), row["labels"], row["weight"])

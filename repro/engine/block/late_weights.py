@@ -60,8 +60,10 @@ class LateWeights:
             address = _address(tensor)
             number = weights.get(address)
             if number is not None and tensor.numel():
-                return _Weight(number, tensor.size(), tensor.stride(), tensor.storage_offset())
-            version = None if address in buffers else tensor._version
+                return _Weight(number, tensor.size(), tensor.stride(), int(tensor.storage_offset()))
+            if address in buffers:  # running statistics, which no gradient in training mode reads
+                return _Activation(tensor, None)
+            version = tensor._version
             if stored is not None:
                 then = stored[len(kept)]
                 assert then.shape == tensor.shape, f"kept {tuple(then.shape)} for {tuple(tensor.shape)}"

@@ -101,11 +101,9 @@ class BlockOptimizer:
         if self.spec.clip_norm is not None:
             nn.utils.clip_grad_norm_(self.weights, self.spec.clip_norm)
         for slot in self._slots:
-            if (
-                slot.matrix and (weight := slot.weight).ndim > 2
-            ):  # filters, as the matrix that shares their memory
-                grad = weight.grad
-                self._param(slot).grad = None if grad is None else grad.flatten(1)
+            weight = slot.weight
+            if slot.matrix and weight.ndim > 2:  # filters, as the matrix that shares their memory
+                self._param(slot).grad = None if weight.grad is None else weight.grad.flatten(1)
                 weight.grad = None
         for part, matrix in zip(self.parts, self._matrix_part, strict=True):
             rate = self.rate(update, matrix=matrix)

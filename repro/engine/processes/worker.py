@@ -112,9 +112,8 @@ class Worker:
 
     def _connect(self, done: int) -> None:
         if not self.first:
-            # In flight is the newest that was taken, perhaps in the middle of a batch.
-            taken = max(self.block.in_flight, default=(done, -1))
-            expected = self._expected("output", self.low, (taken[0], taken[1] + 1), [])
+            batch, micro = max(self.block.in_flight, default=(done, -1))  # the newest that was taken
+            expected = self._expected("output", self.low, (batch, micro + 1), [])
             self.below = self.network.inbox(self.index - 1, "output", expected)
             self.down = self.network.outbox(self.index - 1, "gradient")
         if not self.last:
@@ -134,8 +133,7 @@ class Worker:
         for key in late:
             yield self.samples.envelope(stream, key, boundary)
         for batch in range(first[0], self.plan.num_batches):
-            begin = first[1] if batch == first[0] else 0
-            for micro in range(begin, len(self.samples.micro_sizes(batch))):
+            for micro in range(first[1] * (batch == first[0]), len(self.samples.micro_sizes(batch))):
                 yield self.samples.envelope(stream, (batch, micro), boundary)
 
     # -- actions --------------------------------------------------------------------------------------------
