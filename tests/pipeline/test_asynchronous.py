@@ -241,6 +241,7 @@ def test_a_ring_has_delay_plus_one_versions_and_writes_over_the_oldest(delay: in
             assert torch.equal(layer.weight, history[max(0, t - delay)])
             (layer.weight * float(t + 1)).sum().backward()
         assert torch.equal(layer.weight, history[t])
+        assert torch.equal(ring.gather(t)[0], history[max(0, t - delay)])
         ring.advance(t)
         optimizer.step(t)
         history.append(history[-1] - (t + 1))
