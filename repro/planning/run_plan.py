@@ -22,6 +22,7 @@ from repro.planning.network_checks import (
     check_recalibration,
     check_tied,
 )
+from repro.planning.optimizer_rules import check_optimizer
 from repro.planning.partition import LayerCost, best_cut, spans
 from repro.recipe import Given, Recipe, run_hash, validate
 from repro.schedule import Action, Deadlock, Kind, Schedule, simulate
@@ -165,9 +166,17 @@ def make_plan(
         choice = Choice("contiguous", {})  # no maps to lay out
     elif recipe.memory_format == "auto":
         choice = choose(
-            layers, inputs, where, threads, known, machine_name(where), measure=measure is not False
+            # `apart`: the engine changes no number, so it must not change the choice either
+            layers,
+            inputs,
+            where,
+            apart,
+            known,
+            machine_name(where),
+            measure=measure is not False,
         )
     factories = layers(choice.memory_format)
+    check_optimizer(recipe, factories, steps, choice.memory_format)
     measure = needed if measure is None else measure
     costs = measured_costs(factories, inputs, where, apart, known, machine_name(where), measure=measure)
     if not isinstance(recipe.cut, tuple) and recipe.blocks > 1:

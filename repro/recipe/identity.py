@@ -26,8 +26,11 @@ _LEFT_OUT = {
 _OF_ESTIMATORS = ("scale", "kernel", "samples")
 # Settings that were added later: they count only where they are not at their default, so that older hashes stay.
 _ONLY_WHERE_USED: dict[str, Any] = {
-    "timing_only": False, "norm_recalibration": 0, "data.context": None,
-    "model.layers": None, "model.width": None, "model.heads": None, "model.positions": None, "model.tied": None,
+    "timing_only": False, "norm_recalibration": 0, "corrections": [],
+    "optimizer.schedule": "step", "optimizer.cosine_floor": 0.0, "optimizer.cosine_steps": None,
+    "optimizer.warmup_steps": 0, "optimizer.warmup_start": 0.0, "optimizer.clip_norm": None, "optimizer.clip": "block",
+    "data.context": None, "model.layers": None, "model.width": None, "model.heads": None, "model.positions": None,
+    "model.tied": None,
 }  # fmt: skip
 
 
@@ -60,6 +63,11 @@ def counted(recipe: Recipe) -> dict[str, Any]:
         if group[name] == default:
             del group[name]
     return values
+
+
+def came_later(key: str, value: Any) -> bool:
+    """Whether a dotted setting is newer than the first hashes and at its default, so that it does not count."""
+    return key in _ONLY_WHERE_USED and bool(_ONLY_WHERE_USED[key] == value)
 
 
 def _estimates(recipe: Recipe) -> bool:

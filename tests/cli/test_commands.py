@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -328,7 +329,14 @@ def test_a_dry_run_writes_nothing(repro: Repro, tmp_path: Path) -> None:
     done = repro("run", TINY["dsp"], "--dry-run", "--runs", str(tmp_path / "runs"), "--profile", "smoke")
     assert done.returncode == 0
     assert "DSP(1,0;2,0)" in done.stdout
+    assert re.search(r"engine +(processes|sequential) \(.*, 1 run\(s\) at once", done.stdout)
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_dry_run_refuses_what_the_run_would(repro: Repro) -> None:
+    done = repro("run", TINY["dsp"], "--dry-run", "--profile", "smoke", "--jobs", "1000")
+    assert done.returncode == 2
+    assert "--jobs 1000" in done.stderr
 
 
 def test_a_closed_pipe_is_quiet() -> None:
@@ -344,10 +352,10 @@ def test_a_closed_pipe_is_quiet() -> None:
 
 
 def test_verify_prints_what_it_compared(repro: Repro) -> None:
-    done = repro("verify", TINY["dsp"], "--steps", "9", *SMOKE)
+    done = repro("verify", TINY["dsp"], TINY["bp"], "--steps", "9", *SMOKE)
     assert done.returncode == 0, done.stderr
-    assert "9 losses: equal bit for bit" in done.stdout
-    assert "engine and oracle agree bit for bit" in done.stdout
+    assert done.stdout.count("9 losses: equal bit for bit") == 2
+    assert done.stdout.count("engine and oracle agree bit for bit") == 2
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")

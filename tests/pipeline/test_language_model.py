@@ -21,6 +21,8 @@ METHODS: dict[str, dict[str, Any]] = {
     "fr": {"name": "fr", "locking": "free"},
     "ddg": {"name": "ddg", "locking": "free"},
     "dsp": {"name": "dsp", "staleness": "p=1 q=1"},
+    "2bw": {"name": "2bw", "micro": 3},
+    "pipemare": {"name": "pipemare"},
 }
 TEXT: dict[str, Any] = {
     "model": {"name": "gpt", "layers": 2, "width": 8, "heads": 2, "dropout": 0.1},
