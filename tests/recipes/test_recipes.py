@@ -219,7 +219,12 @@ def test_methods_of_a_net_differ_in_their_method_alone() -> None:
                 recipe = load(name, profile)
             except UserError:
                 continue  # no reference runs of this net
-            key = (recipe.experiment, str(parts["net"]), recipe.blocks, recipe.optimizer.momentum)
+            key = (
+                recipe.experiment,
+                str(parts["net"]),
+                recipe.blocks,
+                getattr(recipe.optimizer, "momentum", 0.0),
+            )
             rest = recipe.model_dump_json(exclude={"name", "reproduces", "method", "profile"})
             held.setdefault(key, set()).add(rest)
         assert {key: len(kinds) for key, kinds in held.items() if len(kinds) > 1} == {}
