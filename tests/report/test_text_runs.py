@@ -46,7 +46,7 @@ def mean(value: Any) -> float:
 
 def test_the_table_has_bits_per_byte(runs: Path) -> None:
     table = tables.build("text-loss", runs)
-    assert [row["method"] for row in table.rows] == ["BP", "DSP(1,0;2,0)"]
+    assert [row["method"] for row in table.rows] == ["BP, AdamW", "DSP(1,0;2,0), AdamW"]
     bp, dsp = table.rows
     assert mean(bp["bits_per_byte_last"]) == pytest.approx(2.52)
     assert mean(bp["bits_per_byte_best"]) == pytest.approx(2.02)
