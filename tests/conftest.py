@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -53,25 +52,7 @@ def tiny() -> Callable[..., Any]:
 
 @pytest.fixture(scope="session")
 def repro() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run the command line as a user does, in a process of its own."""
-
-    def call(
-        *words: str,
-        timeout: float = 120,
-        cwd: Path | None = None,
-        env: dict[str, str] | None = None,
-        **more: Any,
-    ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, str(ROOT / "cli.py"), *words],
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            cwd=cwd,
-            env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
-            stdin=subprocess.DEVNULL,
-            check=False,
-            **more,
-        )
+    """Run the command line as a user does, in a process of its own (`tests.programs.call`)."""
+    from tests.programs import call
 
     return call
