@@ -23,6 +23,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -166,7 +167,7 @@ def run(request: dict[str, Any], fds: list[int]) -> NoReturn:
 
 def _fork_the_fork_server(words: list[str]) -> None:
     """Let multiprocessing's fork server be forked from this process, where it would be a new interpreter."""
-    from multiprocessing import util
+    from multiprocessing import forkserver, util
 
     from repro.engine.processes import fork_server
 
@@ -182,6 +183,7 @@ def _fork_the_fork_server(words: list[str]) -> None:
         for low, high in zip(kept, [*kept[1:], os.sysconf("SC_OPEN_MAX")], strict=True):
             os.closerange(low + 1, high)
         atexit._clear()
+        forkserver._forkserver._lock = threading.Lock()  # type: ignore[attr-defined]  # held around this fork
         try:
             exec(args[-1], {})
         finally:
