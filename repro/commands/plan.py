@@ -16,22 +16,33 @@ from repro.schedule import Action, Kind, Schedule, simulate
 
 if TYPE_CHECKING:
     from repro.planning.run_plan import Plan
+    from repro.planning.seats import Seats
 
 _TIMES = (("forward_seconds", 10), ("backward_seconds", 11), ("busy_seconds", 7))
 _SHADES = {Kind.FORWARD: "F", Kind.RECOMPUTE: "R", Kind.BACKWARD: "B", Kind.UPDATE: "U", Kind.MODULE: "M"}
 
 
 def describe_plans(
-    recipes: Sequence[Recipe], given: Sequence[Given], seeds: Sequence[int], out: Path, device: str
+    recipes: Sequence[Recipe],
+    given: Sequence[Given],
+    seeds: Sequence[int],
+    out: Path,
+    device: str,
+    engine: str = "auto",
+    seats: Seats | None = None,
 ) -> None:
-    """Print what `repro run` would do; runs and writes nothing."""
+    """Print what `repro run` would do; runs and writes nothing. UserError where it would refuse."""
+    from repro.planning.engine_choice import choose_engine
     from repro.planning.run_plan import make_plan
+    from repro.planning.seats import Seats as _Seats
     from repro.runner import without_duplicates
 
-    plans = [
-        replace(make_plan(recipe, device, measure=False), given=asked)
-        for recipe, asked in zip(recipes, given, strict=True)
-    ]
+    seats = seats or _Seats.on(device, 1, False)
+    plans = []
+    for recipe, asked in zip(recipes, given, strict=True):
+        chosen, _ = choose_engine(recipe, engine, seats.places, device)
+        plan = make_plan(recipe, device, engine=chosen, share=seats.cores, measure=False)
+        plans.append(replace(seats.checked(plan), given=asked))
     for plan in without_duplicates(plans, say=print):
         recipe = plan.recipe
         where = paths.seed_folder(out, recipe.name, "<hash>", seeds[0]).parent
@@ -39,6 +50,8 @@ def describe_plans(
         print(
             f"  method   {recipe.method.label(plan.blocks)}, {plan.blocks} block(s) on {', '.join(plan.devices)}"
         )
+        _, reason = choose_engine(recipe, engine, seats.places, device)
+        print(f"  engine   {plan.engine} ({reason}), {plan.threads} thread(s), {seats.jobs} run(s) at once")
         print(f"  model    {recipe.model.name}, {len(plan.names)} layers, cut {recipe.cut}")
         print(f"  memory   {format_words(recipe, plan)}")
         print(f"  data     {plan.data_identity}")

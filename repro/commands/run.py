@@ -49,7 +49,7 @@ def run_recipes(
     if dry_run:
         from repro.commands.plan import describe_plans
 
-        describe_plans(recipes, given, chosen_seeds, folder, device)
+        describe_plans(recipes, given, chosen_seeds, folder, device, engine, Seats.on(device, jobs, force))
         return 0
     logging.basicConfig(
         level=logging.INFO, format="%(message)s", stream=sys.stderr

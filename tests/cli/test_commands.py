@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -207,7 +208,14 @@ def test_a_dry_run_writes_nothing(repro: Repro, tmp_path: Path) -> None:
     done = repro("run", TINY["dsp"], "--dry-run", "--runs", str(tmp_path / "runs"), "--profile", "smoke")
     assert done.returncode == 0
     assert "DSP(1,0;2,0)" in done.stdout
+    assert re.search(r"engine +(processes|sequential) \(.*, 1 run\(s\) at once", done.stdout)
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_dry_run_refuses_what_the_run_would(repro: Repro) -> None:
+    done = repro("run", TINY["dsp"], "--dry-run", "--profile", "smoke", "--jobs", "1000")
+    assert done.returncode == 2
+    assert "--jobs 1000" in done.stderr
 
 
 def test_a_closed_pipe_is_quiet() -> None:

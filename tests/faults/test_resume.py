@@ -25,6 +25,10 @@ from tests.pipeline.test_engine_equals_oracle import METHODS
 EPOCHS = 4  # of 7 batches: a checkpoint after each but the last
 CASES: dict[str, dict[str, Any]] = {
     **{name: {"method": method} for name, method in METHODS.items()},
+    "2bw": {"method": {"name": "2bw"}},
+    "2bw-remat": {"method": {"name": "2bw", "micro": 5, "rematerialise": True}},
+    "pipemare": {"method": {"name": "pipemare"}},
+    "delayed": {"method": {"name": "delayed", "delay": 3}},
     "dsp-long-queues": {"method": {"name": "dsp", "staleness": "p=4 q=3"}},
     "top1": {"method": METHODS["dsp"], "gradient.estimator": "top1"},
     "random": {"method": METHODS["bp"], "gradient.estimator": "random", "gradient.schedule": "s3"},
@@ -48,8 +52,9 @@ class Heard(Progress):
 class Run:
     """One seed of a tiny recipe in a folder, run once or several times, with a fault at a step."""
 
-    def __init__(self, recipe: Any, folder: Path) -> None:
-        self.plan, self.folder = make_plan(recipe, "cpu"), RunFolder(folder)
+    def __init__(self, recipe: Any, folder: Path, engine: str | None = None) -> None:
+        plan = make_plan(recipe, "cpu") if engine is None else make_plan(recipe, "cpu", engine=engine)
+        self.plan, self.folder = plan, RunFolder(folder)
         folder.mkdir(parents=True, exist_ok=True)
         self.heard = Heard()
 
