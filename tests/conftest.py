@@ -1,4 +1,7 @@
-"""Shared by all tests: small recipes, and one machine-independent place for caches."""
+"""Shared by all tests: small recipes, one machine-independent place for caches, and who runs where.
+
+How the suite stays fast: see "Tests that stay fast" in docs/reliability.md.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,17 @@ TINY = {
     "epochs": 2,
     "optimizer": {"lr": 0.05, "momentum": 0.9, "nesterov": True, "weight_decay": 0.0005},
 }
+
+# Long files whose tests share nothing costly: each test goes to the worker that is free. All others stay in one
+# worker, which makes their module's fixtures once.
+SPREAD = {"test_commands.py", "test_engine_equals_oracle.py", "test_oracles.py", "test_experiments.py"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Groups for `--dist loadgroup`."""
+    for item in items:
+        if item.path.name not in SPREAD:
+            item.add_marker(pytest.mark.xdist_group(item.path.relative_to(ROOT).as_posix()))
 
 
 @pytest.fixture(scope="session", autouse=True)
