@@ -25,7 +25,11 @@ _LEFT_OUT = {
 # of some full recipes from the start.
 _OF_ESTIMATORS = ("scale", "kernel", "samples")
 # Settings that were added later: they count only where they are not at their default, so that older hashes stay.
-_ONLY_WHERE_USED: dict[str, Any] = {"timing_only": False, "norm_recalibration": 0}
+_ONLY_WHERE_USED: dict[str, Any] = {
+    "timing_only": False, "norm_recalibration": 0, "corrections": [],
+    "optimizer.schedule": "step", "optimizer.cosine_floor": 0.0, "optimizer.cosine_steps": None,
+    "optimizer.warmup_steps": 0, "optimizer.warmup_start": 0.0, "optimizer.clip_norm": None, "optimizer.clip": "block",
+}  # fmt: skip
 
 
 def run_hash(
@@ -51,10 +55,17 @@ def counted(recipe: Recipe) -> dict[str, Any]:
     if not _estimates(recipe):
         defaults = type(recipe.gradient)().model_dump(mode="json")
         values["gradient"].update({key: defaults[key] for key in _OF_ESTIMATORS})
-    for name, default in _ONLY_WHERE_USED.items():
-        if values[name] == default:
-            del values[name]
+    for key, default in _ONLY_WHERE_USED.items():
+        *parents, name = key.split(".")
+        group = values[parents[0]] if parents else values
+        if group[name] == default:
+            del group[name]
     return values
+
+
+def came_later(key: str, value: Any) -> bool:
+    """Whether a dotted setting is newer than the first hashes and at its default, so that it does not count."""
+    return key in _ONLY_WHERE_USED and bool(_ONLY_WHERE_USED[key] == value)
 
 
 def _estimates(recipe: Recipe) -> bool:

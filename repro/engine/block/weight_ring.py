@@ -45,7 +45,7 @@ class WeightRing:
         present = self.optimizer.weights
         used = self.older.get(max(0, updates - self.delay), present)
         for weight, then in zip(present, used, strict=True):
-            if then is not weight:
+            if then is not weight and then.grad is not None:  # a predicted version's is there already
                 weight.grad, then.grad = then.grad, None
         return used
 
