@@ -53,7 +53,7 @@ class SequentialBench:
     minutes: float = 4.0
     methods: tuple[str, ...] = METHODS
     jobs: int = 2  # runs at once; 1 leaves the comparison out
-    job_steps: int = 30  # batches of each of those runs
+    job_steps: int = 20  # batches of each of those runs
     turns: Turns = field(default_factory=lambda: Turns("sequential"))
 
     def rows(self) -> list[dict[str, Any]]:
