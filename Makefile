@@ -38,10 +38,10 @@ $(READY): pyproject.toml
 	$(BIN)/repro --help > /dev/null
 	@touch $@
 
-# Two workers, each file in one of them (its fixtures are made once); what needs quiet cores runs alone afterwards.
+# Two workers, most files in one of them (tests/conftest.py says which); what needs quiet cores runs alone afterwards.
 PYTEST := $(BIN)/python -m pytest
 test: $(READY) ## run the tests
-	$(PYTEST) -n 2 --dist loadfile -m "not faults and not alone"
+	$(PYTEST) -n 2 --dist loadgroup -m "not faults and not alone"
 	$(PYTEST) -m "alone and not faults"
 
 test-faults: $(READY) ## the slow tests of faults: every method killed and resumed for K = 1..4

@@ -1,10 +1,12 @@
-"""Shared by all tests: small recipes, and one machine-independent place for caches."""
+"""Shared by all tests: small recipes, one machine-independent place for caches, and who runs where.
+
+How the suite stays fast: see "Tests that stay fast" in docs/reliability.md.
+"""
 
 from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,17 @@ TINY = {
     "epochs": 2,
     "optimizer": {"lr": 0.05, "momentum": 0.9, "nesterov": True, "weight_decay": 0.0005},
 }
+
+# Long files whose tests share nothing costly: each test goes to the worker that is free. All others stay in one
+# worker, which makes their module's fixtures once.
+SPREAD = {"test_commands.py", "test_engine_equals_oracle.py", "test_oracles.py", "test_experiments.py"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Groups for `--dist loadgroup`."""
+    for item in items:
+        if item.path.name not in SPREAD:
+            item.add_marker(pytest.mark.xdist_group(item.path.relative_to(ROOT).as_posix()))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -53,25 +66,7 @@ def tiny() -> Callable[..., Any]:
 
 @pytest.fixture(scope="session")
 def repro() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run the command line as a user does, in a process of its own."""
-
-    def call(
-        *words: str,
-        timeout: float = 120,
-        cwd: Path | None = None,
-        env: dict[str, str] | None = None,
-        **more: Any,
-    ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, str(ROOT / "cli.py"), *words],
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            cwd=cwd,
-            env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
-            stdin=subprocess.DEVNULL,
-            check=False,
-            **more,
-        )
+    """Run the command line as a user does, in a process of its own (`tests.programs.call`)."""
+    from tests.programs import call
 
     return call

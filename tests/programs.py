@@ -10,7 +10,9 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from tests import forked
 from tests.conftest import ROOT
 
 RUNS = "--runs"  # the option that names the folder of runs, spelled in one place
@@ -25,21 +27,45 @@ def settings(**values: object) -> list[str]:
 
 
 def start(
-    *words: str, env: Mapping[str, str] | None = None, before: Sequence[str] = (), cwd: Path | None = None
+    *words: str,
+    env: Mapping[str, str] | None = None,
+    before: Sequence[str] = (),
+    cwd: Path | None = None,
+    real: bool = False,
 ) -> subprocess.Popen[str]:
-    """Start a command in a session of its own; `before`: words in front of it, such as `unshare -n`."""
+    """Start a command in a session of its own; `before`: words in front of it, such as `unshare -n`.
+
+    It is forked (tests/forked.py), or with `before` or `real` a new interpreter.
+    """
+    more: dict[str, Any] = {
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+        "text": True,
+        "env": {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
+        "stdin": subprocess.DEVNULL,
+        "start_new_session": True,
+        "cwd": cwd,
+    }
+    if not before and not real and forked.can_fork(env or {}):
+        return forked.Command(words, **more)
     return subprocess.Popen(
         [*before, sys.executable, str(ROOT / "cli.py"), *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
-        stdin=subprocess.DEVNULL,
-        start_new_session=True,
-        cwd=cwd,
         # where the tests run in the background of a shell, Ctrl-C is ignored, and would be by what they start
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        **more,
     )
+
+
+def call(*words: str, timeout: float = 120, **more: Any) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, whatever its exit code; `more` as for `start`."""
+    process = start(*words, **more)
+    try:
+        out, errors = process.communicate(timeout=timeout)
+    except BaseException:
+        process.kill()
+        process.communicate()
+        raise
+    return subprocess.CompletedProcess(process.args, process.returncode, out, errors)
 
 
 def wait_for(process: subprocess.Popen[str], words: str, seconds: float = 90) -> str:
@@ -59,10 +85,7 @@ def wait_for(process: subprocess.Popen[str], words: str, seconds: float = 90) ->
 
 def finish(words: Sequence[str], folder: Path, timeout: float = 120) -> str:
     """Run a command to its end; returns what it said."""
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "cli.py"), *words, RUNS, str(folder)], capture_output=True, text=True,
-        timeout=timeout, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    done = call(*words, RUNS, str(folder), timeout=timeout)
     assert done.returncode == 0, done.stderr
     return done.stderr
 

@@ -43,6 +43,23 @@ METHODS: dict[str, list[str]] = {
     "ddg": ["run", TINY["bp"].replace("tiny-bp", "tiny-ddg")],
     "fdg": ["run", TINY["bp"].replace("tiny-bp", "tiny-fdg")],
     "dni": ["run", TINY["bp"].replace("tiny-bp", "tiny-dni")],
+    "2bw": ["run", TINY["bp"], *settings(method__name="2bw")],
+    "delayed": ["run", TINY["bp"], *settings(method__name="delayed", method__delay=2)],
+    "pipemare-corrected": [
+        "run",
+        TINY["bp"],
+        *settings(method__name="pipemare", corrections="[rescheduling, discrepancy]"),
+    ],
+    "ddg-corrected-nadam": [
+        "run",
+        TINY["bp"].replace("tiny-bp", "tiny-ddg"),
+        *settings(optimizer__name="nadam", optimizer__lr=0.003, corrections="[prediction, compensation]"),
+    ],
+    "fr-muon": [
+        "run",
+        TINY["fr"],
+        *settings(optimizer__name="muon", optimizer__lr=0.01, optimizer__filters="flatten"),
+    ],
 }
 EPOCHS = 3
 FAULTS = (

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -15,14 +13,12 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.programs import TINY, alive, children, results, start, wait_for
+from tests.programs import TINY, results
 
 Repro = Callable[..., "subprocess.CompletedProcess[str]"]
 SMOKE = ["--profile", "smoke", "--set", "runtime.threads=1"]
 LATE = ["--set", "straggler.probability=0.5", "--set", "straggler.delay=1"]
 WIDE = ["--set", "blocks=2", "--set", "threads=64", "--engine", "processes"]
-PROCESSES = ["--engine", "processes"]  # more blocks than this machine may have cores
-LONG = ["run", TINY["dsp"], "--set", "blocks=3", "--set", "epochs=14", *SMOKE, *PROCESSES]
 
 
 def test_a_run_leaves_a_complete_record_and_a_second_one_skips_it(repro: Repro, tmp_path: Path) -> None:
@@ -190,123 +186,6 @@ def test_a_diverging_run_says_so(repro: Repro, tmp_path: Path) -> None:
     assert results(tmp_path)[0]["status"] == "diverged"
     text = next(tmp_path.glob("*/*/seed-0/metrics.jsonl")).read_text()
     assert "NaN" not in text
-
-
-def test_a_killed_worker_fails_its_seed_and_the_others_go_on(tmp_path: Path) -> None:
-    """Field reports B01 and B15."""
-    words = [
-        "run",
-        TINY["dsp"],
-        "--seeds",
-        "3",
-        "--set",
-        "blocks=3",
-        "--set",
-        "epochs=12",
-        "--runs",
-        str(tmp_path),
-        *SMOKE,
-        *PROCESSES,
-    ]
-    process = start(*words)
-    wait_for(process, "seed 1: epoch 2")
-    workers = [pid for pid in children(process.pid) if len(children(pid)) == 0]
-    killed = next(p for p in workers if "forkserver" in Path(f"/proc/{p}/cmdline").read_text())
-    os.kill(killed, signal.SIGKILL)
-    _, errors = process.communicate(timeout=90)
-    assert process.returncode == 1
-    assert "signal 9" in errors
-    assert [r["status"] for r in results(tmp_path)] == ["complete", "failed", "complete"]
-    again = subprocess.run(
-        [sys.executable, str(ROOT / "cli.py"), *words], capture_output=True, text=True, timeout=90, check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    assert again.returncode == 0
-    assert again.stderr.count("already complete") == 2
-    assert [r["status"] for r in results(tmp_path)] == ["complete"] * 3
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interruption_ends_everything_and_the_same_command_goes_on(
-    number: int, code: int, tmp_path: Path, untouched: Path
-) -> None:
-    process = start(*LONG, "--runs", str(tmp_path))
-    wait_for(process, "epoch 3")
-    below = children(process.pid)
-    begin = time.monotonic()
-    os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
-    _, errors = process.communicate(timeout=30)
-    assert time.monotonic() - begin < 10
-    assert process.returncode == code, errors
-    assert "Traceback" not in errors
-    time.sleep(0.5)
-    assert not alive(below)
-    assert results(tmp_path)[0]["status"] == "interrupted"
-    assert "going on after batch" in finish(LONG, tmp_path)
-    assert numbers(tmp_path) == numbers(untouched)
-
-
-def test_a_killed_parent_leaves_no_process_and_the_run_goes_on(tmp_path: Path, untouched: Path) -> None:
-    """Field reports B02 and B06."""
-    process = start(*LONG, "--runs", str(tmp_path))
-    wait_for(process, "epoch 3")
-    below = children(process.pid)
-    process.kill()
-    process.wait()
-    end = time.monotonic() + 10
-    while alive(below) and time.monotonic() < end:
-        time.sleep(0.1)
-    assert not alive(below)
-    assert not results(tmp_path)
-    newest = max(tmp_path.glob("*/*/seed-0/checkpoints/epoch-*"), key=lambda p: int(p.name[6:]))
-    file = newest / "block-1.pt"
-    if file.exists():  # a damaged checkpoint is named and passed over
-        file.write_bytes(file.read_bytes()[:-100])
-    assert "going on after batch" in finish(LONG, tmp_path)
-    assert numbers(tmp_path) == numbers(untouched)
-
-
-@pytest.fixture(scope="module")
-def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """LONG run to its end without interruption."""
-    folder = tmp_path_factory.mktemp("untouched")
-    finish(LONG, folder)
-    return folder
-
-
-def finish(words: list[str], folder: Path) -> str:
-    """Run a command to its end; returns what it said."""
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "cli.py"), *words, "--runs", str(folder)], capture_output=True, text=True,
-        timeout=120, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stderr
-
-
-def numbers(folder: Path) -> tuple[object, ...]:
-    """Everything in a run's record that must not depend on interruptions."""
-    rows = [
-        json.loads(line) for line in next(folder.glob("*/*/seed-0/metrics.jsonl")).read_text().splitlines()
-    ]
-    for row in rows:
-        row.pop("train_seconds", None)
-    result = results(folder)[0]
-    steps = [r for r in rows if r["kind"] == "step"]
-    epochs = [r for r in rows if r["kind"] == "epoch"]
-    return steps, epochs, result["weight_change"], result["test_accuracy_best"], result["updates"]
-
-
-def test_two_commands_share_the_seeds(tmp_path: Path) -> None:
-    """Field report B04: each seed is run once, by one of them."""
-    words = ["run", TINY["bp"], "--seeds", "3", "--runs", str(tmp_path), *SMOKE]
-    pair = [start(*words), start(*words)]
-    errors = [p.communicate(timeout=120)[1] for p in pair]
-    assert [p.returncode for p in pair] == [0, 0], errors
-    assert sum(e.count(": done in") for e in errors) == 3
-    assert [r["status"] for r in results(tmp_path)] == ["complete"] * 3
-    for path in tmp_path.glob("*/*/seed-*/metrics.jsonl"):
-        assert sum('"step"' in line and '"loss"' in line for line in path.read_text().splitlines()) == 14
 
 
 def test_help_and_list_import_nothing_heavy(repro: Repro) -> None:

@@ -13,9 +13,10 @@ import pytest
 
 from repro.planning.machine import cores
 from repro.store import RunFolder, read_metrics
-from tests.cli.test_commands import SMOKE, TINY, alive, children, results, start, wait_for
+from tests.programs import TINY, alive, children, gone, results, start, wait_for
 
 Repro = Callable[..., Any]
+SMOKE = ["--profile", "smoke", "--set", "runtime.threads=1"]
 EVEN = ["run", TINY["dsp"], "--set", "blocks=3", "--set", "epochs=8", *SMOKE]
 two_cores = pytest.mark.skipif(cores() < 2, reason="two runs at once need two cores")
 
@@ -132,10 +133,7 @@ def test_a_killed_command_leaves_no_process_and_a_killed_job_is_replaced(tmp_pat
     below = children(process.pid)
     process.kill()
     process.wait()
-    end = time.monotonic() + 15
-    while alive(below) and time.monotonic() < end:
-        time.sleep(0.1)
-    assert not alive(below)
+    assert gone(below, 15)
     process = start(*words)
     wait_for(process, "epoch 5")
     jobs = [job for server in direct(process.pid) for job in direct(server) if children(job)]

@@ -21,6 +21,7 @@ from repro.planning.run_plan import make_plan
 from repro.progress import Progress
 from repro.store import RunFolder, read_metrics
 from tests.pipeline.test_engine_equals_oracle import METHODS
+from tests.pipeline.test_optimizers import OPTIMIZERS
 
 EPOCHS = 4  # of 7 batches: a checkpoint after each but the last
 CASES: dict[str, dict[str, Any]] = {
@@ -32,8 +33,28 @@ CASES: dict[str, dict[str, Any]] = {
     "dsp-long-queues": {"method": {"name": "dsp", "staleness": "p=4 q=3"}},
     "top1": {"method": METHODS["dsp"], "gradient.estimator": "top1"},
     "random": {"method": METHODS["bp"], "gradient.estimator": "random", "gradient.schedule": "s3"},
+    **{
+        name: {"method": METHODS["ddg"], "optimizer": OPTIMIZERS[name]} for name in ("adamw", "nadam", "muon")
+    },
+    "ddg-corrected": {
+        "method": METHODS["ddg"],
+        "corrections": [
+            "prediction",
+            {"name": "rescheduling", "epochs": 3},
+            {"name": "compensation", "adaptive": True},
+        ],
+    },
+    "2bw-corrected": {
+        "method": {"name": "2bw"},
+        "corrections": ["prediction", {"name": "compensation", "strength": 2.0}],
+        "optimizer": OPTIMIZERS["nadam"],
+    },
+    "pipemare-corrected": {
+        "method": {"name": "pipemare"},
+        "corrections": [{"name": "rescheduling", "epochs": 3}, "discrepancy"],
+    },
 }
-QUICK = [("dsp-long-queues", 3), ("ddg", 2), ("cdni-lag2", 3), ("gpipe-kept", 2)]
+QUICK = [("dsp-long-queues", 3), ("ddg", 2), ("pipemare-corrected", 2), ("cdni-lag2", 3), ("gpipe-kept", 2)]
 ALL = [(name, blocks) for name in CASES for blocks in (1, 2, 3, 4)]
 
 
