@@ -238,6 +238,17 @@ def plan(
     figure: Annotated[
         Path | None, typer.Option(help="draw speed-up against K per method (svg, png, pdf)")
     ] = None,
+    jitter: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|measured",
+            help="propose DSP's queues for recorded compute times: a file, or `measured` in stored runs",
+        ),
+    ] = None,
+    loss: Annotated[
+        str | None, typer.Option(help="throughput that the queues may lose to jitter (default 2%)")
+    ] = None,
+    runs: RunsOption = None,
     profile: ProfileOption = None,
     settings: SetOption = None,
     device: DeviceOption = Device.auto,
@@ -246,7 +257,7 @@ def plan(
     """Measure layer costs; show the cut, the schedule as a timeline, predicted time per batch and speed-up."""
     from repro.commands.plan import Asked, show
 
-    asked = Asked(blocks, layer_times, bandwidth, latency, figure)
+    asked = Asked(blocks, layer_times, bandwidth, latency, figure, jitter, loss, runs)
     show(recipe, asked, profile, settings or [], device.value, as_json)
 
 

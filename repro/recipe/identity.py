@@ -25,7 +25,9 @@ _LEFT_OUT = {
 # of some full recipes from the start.
 _OF_ESTIMATORS = ("scale", "kernel", "samples")
 # Settings that were added later: they count only where they are not at their default, so that older hashes stay.
-_ONLY_WHERE_USED: dict[str, Any] = {"timing_only": False, "norm_recalibration": 0}
+_ONLY_WHERE_USED: dict[str, Any] = {
+    "timing_only": False, "norm_recalibration": 0, "method.queues": "split",
+}  # fmt: skip
 
 
 def run_hash(
@@ -51,9 +53,11 @@ def counted(recipe: Recipe) -> dict[str, Any]:
     if not _estimates(recipe):
         defaults = type(recipe.gradient)().model_dump(mode="json")
         values["gradient"].update({key: defaults[key] for key in _OF_ESTIMATORS})
-    for name, default in _ONLY_WHERE_USED.items():
-        if values[name] == default:
-            del values[name]
+    for key, default in _ONLY_WHERE_USED.items():
+        *parents, name = key.split(".")
+        group = values[parents[0]] if parents else values
+        if name in group and group[name] == default:
+            del group[name]
     return values
 
 

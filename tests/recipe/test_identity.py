@@ -46,6 +46,13 @@ def test_what_changes_no_number_keeps_the_hash(tiny: Callable[..., Any], change:
     assert hash_of(tiny(**change)) == hash_of(tiny())
 
 
+def test_dsp_keeps_its_hash_where_its_queues_are_the_papers(tiny: Callable[..., Any]) -> None:
+    """method.queues came later: it counts only where it is not at its default."""
+    assert "queues" not in counted(tiny(**{"method.name": "dsp", "blocks": 2}))["method"]
+    shared = tiny(method={"name": "dsp", "queues": "shared"}, blocks=2)
+    assert counted(shared)["method"]["queues"] == "shared"
+
+
 def test_device_index_does_not_count_but_device_type_data_and_cut_do(tiny: Callable[..., Any]) -> None:
     recipe = tiny()
     assert hash_of(recipe, "cuda") == hash_of(recipe, "cuda:0")
