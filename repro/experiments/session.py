@@ -117,7 +117,7 @@ class Session:
 
 def timings(summaries: list[dict[str, Any]], plan: Plan, samples: int) -> dict[str, Any]:
     """Wall-clock, busy time and memory fields of result.json from the blocks' summaries."""
-    from repro.planning.counted_memory import formula_bytes
+    from repro.planning.counted_memory import formula_bytes, older_versions
 
     last = summaries[-1]
     seconds = (
@@ -126,13 +126,16 @@ def timings(summaries: list[dict[str, Any]], plan: Plan, samples: int) -> dict[s
     schedule = plan.schedule()
     micro = plan.recipe.method.micro_batches(plan.recipe.data.batch_size)
     batch = plan.recipe.data.batch_size
+    # Long enough for every block to hold its most, whatever the run's own length.
+    fill = plan.recipe.method.schedule(plan.blocks, max(schedule.staleness) + 3, {})
     formulas = []
     for k, (low, high) in enumerate(plan.layer_spans):
         formulas.append(
             formula_bytes(
-                staleness=schedule.staleness[k],
                 recompute=schedule.recompute[k],
-                micro_batches=micro,
+                micro_batches=max(1, micro),
+                in_flight=fill.most_in_flight(k),
+                versions=older_versions(schedule, k),
                 output_queue=schedule.output_room[k] if k < plan.blocks - 1 else 0,
                 gradient_queue=schedule.gradient_room[k] if k > 0 else 0,
                 input_bytes=_bytes(batch, plan.shapes[low]),

@@ -18,12 +18,16 @@ from typing import Any
 from repro.errors import nearest
 from repro.methods.bp import BP
 from repro.methods.ddg import DDG
+from repro.methods.delayed import Delayed
 from repro.methods.dni import DNI
 from repro.methods.dsp import DSP
 from repro.methods.fdg import FDG
 from repro.methods.fr import FR
 from repro.methods.gpipe import GPipe
 from repro.methods.method import Method
+from repro.methods.pipedream import PipeDream
+from repro.methods.pipemare import PipeMare
+from repro.methods.two_bw import TwoBW
 
 BUILT_IN: dict[str, type[Method]] = {
     "bp": BP,
@@ -33,6 +37,10 @@ BUILT_IN: dict[str, type[Method]] = {
     "fdg": FDG,
     "fr": FR,
     "gpipe": GPipe,
+    "pipedream": PipeDream,
+    "2bw": TwoBW,
+    "pipemare": PipeMare,
+    "delayed": Delayed,
 }
 ENTRY_POINTS = "repro.methods"
 

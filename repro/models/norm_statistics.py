@@ -9,10 +9,11 @@ A replayed forward would otherwise update them twice (field report B11). Three m
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import torch
@@ -77,13 +78,17 @@ class DeferredStatistics:
     While `active`, each forward leaves its own mean and variance (BatchNorm computes them anyway: its buffers
     are exchanged for a scratch pair with momentum 1); `commit` joins them and updates the true buffers as a
     forward of the whole batch would, once. The module's own tracking must be off (`set_tracking`) around
-    those forwards.
+    those forwards. `batch` is the one that passes, `replay` whether it does so again: batches may pass each
+    other, and what a batch's moments are joined in does not depend on that.
     """
 
     def __init__(self, norms: Iterable[_BatchNorm]) -> None:
         self.norms = list(norms)
         self.active = False
-        self._moments: dict[int, _Moments] = {}
+        self.batch, self.replay = 0, False
+        self._moments: dict[
+            tuple[int, bool, int], list[_Moments]
+        ] = {}  # by batch, replay, number of the norm
         self._kept: dict[int, tuple[dict[str, Any], float | None]] = {}
         for number, norm in enumerate(self.norms):
             norm.register_forward_pre_hook(partial(self._before, number))
@@ -111,14 +116,16 @@ class DeferredStatistics:
         buffers, norm.momentum = self._kept.pop(number)
         norm._buffers.update(buffers)
         norm.track_running_stats = False
-        before = self._moments.get(number)
-        self._moments[number] = found if before is None else before.joined(found)
+        self._moments.setdefault((self.batch, self.replay, number), []).append(found)
 
     @torch.no_grad()
-    def commit(self) -> None:
-        """Update the running statistics from the gathered moments, and start anew."""
-        for number, moments in self._moments.items():
-            norm = self.norms[number]
+    def commit(self, batch: int = 0) -> None:
+        """Update the running statistics from the gathered moments of `batch`, and forget those."""
+        for number, norm in enumerate(self.norms):
+            passes = [self._moments.pop((batch, replay, number), []) for replay in (False, True)]
+            if not any(passes):
+                continue
+            moments = reduce(_Moments.joined, itertools.chain(*passes))
             assert norm.running_mean is not None
             assert norm.running_var is not None
             assert norm.num_batches_tracked is not None
@@ -126,4 +133,13 @@ class DeferredStatistics:
             weight = norm.momentum if norm.momentum is not None else 1.0 / float(norm.num_batches_tracked)
             norm.running_mean.lerp_(moments.mean, weight)
             norm.running_var.lerp_(moments.squares / max(1, moments.count - 1), weight)
+
+    def state(self) -> list[tuple[int, bool, int, int, Tensor, Tensor]]:
+        """Moments of batches that are under way, for a checkpoint: (batch, replay, norm, count, mean, squares)."""
+        return [(*key, m.count, m.mean, m.squares) for key, found in self._moments.items() for m in found]
+
+    def load_state(self, state: Iterable[tuple[int, bool, int, int, Tensor, Tensor]]) -> None:
+        """Inverse of `state`."""
         self._moments.clear()
+        for batch, replay, number, count, mean, squares in state:
+            self._moments.setdefault((batch, replay, number), []).append(_Moments(count, mean, squares))

@@ -8,12 +8,16 @@ updates:
         every block k, from the first:  forward all batches up to t + m_k with W_k^(t)
         every block k, from the last:   gradient of batch t at W_k^(t) (replayed), or in its forward's graph
         every block k:                  W_k^(t) -> W_k^(t+1)
+
+Where a schedule keeps versions, a batch is forwarded in its own step instead, at W_k^(max(0, t - m_k)), and its
+gradient is taken there. Where the weights of now are read through the graph of then, see late_leaves.py.
 """
 
 from __future__ import annotations
 
 import itertools
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -24,10 +28,11 @@ from torch.nn import functional
 
 from repro import data, gradient, models
 from repro.methods.dni import DNI
-from repro.models.gradient_predictor import build_synthetic
 from repro.models.norm_statistics import DeferredStatistics, batch_norms, set_tracking
 from repro.oracle.calibration import fresh_statistics, put_back
+from repro.oracle.late_leaves import differentiate_late
 from repro.oracle.net import Kept, Net, Weights
+from repro.oracle.predictors import predictors
 from repro.planning.run_plan import Plan
 
 # (t, weights of all blocks before update t, gradients of all blocks that update t uses)
@@ -85,13 +90,23 @@ class Oracle:
             for net in self.nets
         ]
         self.momentum: list[Weights] = [{} for _ in self.nets]
+        self.keeps = schedule.kept_versions
+        self.ahead = tuple(0 if self.keeps else m for m in self.m)  # batches forwarded before their own step
+        self.history = [
+            deque([weights], maxlen=1 + (m if self.keeps else 0))
+            for weights, m in zip(self.weights, self.m, strict=True)
+        ]
+        self.late = [schedule.present_weights and m > 0 for m in self.m]
+        for k, net in enumerate(self.nets):
+            if self.late[k]:
+                differentiate_late(net, lambda k=k: self.weights[k])  # type: ignore[misc]
         self.norms = [batch_norms(net) for net in self.nets]
         self.deferred = (
             [DeferredStatistics(norms) for norms in self.norms]
             if recipe.method.micro_batches(recipe.data.batch_size) > 1
             else None
         )
-        self.predictors = self._predictors() if schedule.synthetic else None
+        self.predictors = predictors(plan, seed) if schedule.synthetic else None
         self.kept: list[dict[tuple[int, int], Kept]] = [{} for _ in self.nets]
         # arrived, not yet forwarded
         self.inputs: list[dict[tuple[int, int], Tensor]] = [{} for _ in self.nets]
@@ -103,7 +118,7 @@ class Oracle:
         forwarded = [0] * plan.blocks
         for t in range(plan.num_batches):
             for k in range(plan.blocks):
-                while forwarded[k] <= min(t + self.m[k], plan.num_batches - 1):
+                while forwarded[k] <= min(t + self.ahead[k], plan.num_batches - 1):
                     self._forward(k, forwarded[k])
                     forwarded[k] += 1
             loss, gradients = self._backward(t)
@@ -113,6 +128,8 @@ class Oracle:
             if self.observer is not None:
                 self.observer(t, self.weights, gradients)
             self._update(t, gradients)
+            for versions, weights in zip(self.history, self.weights, strict=True):
+                versions.append(weights)
             if self.predictors is not None:
                 self._learn(t)
             if t + 1 in plan.evaluations:
@@ -176,10 +193,10 @@ class Oracle:
         for j in range(len(self._micro_batches(batch))):
             x = self.inputs[k].pop((batch, j)).detach().requires_grad_(k > 0)
             with torch.set_grad_enabled(not self.replays[k]):
-                y = self._apply(k, x, self.weights[k], batch, j, counts)
+                y = self._apply(k, x, self.history[k][0], batch, j, counts)
             if k + 1 < self.plan.blocks:
                 self.inputs[k + 1][batch, j] = y.detach()
-            self.kept[k][batch, j] = Kept(x, None if self.replays[k] else y, self.weights[k])
+            self.kept[k][batch, j] = Kept(x, None if self.replays[k] else y, self.history[k][0])
 
     def _backward(self, t: int) -> tuple[float, list[Weights]]:
         """Loss of batch t and the gradient of every block's weights."""
@@ -195,7 +212,7 @@ class Oracle:
                 kept = self.kept[k].pop((t, j))
                 y, used = kept.y, kept.weights
                 if y is None:
-                    used = self.weights[k]
+                    used = kept.weights if self.keeps else self.weights[k]
                     y = self._apply(k, kept.x, used, t, j, counts)
                 outer = arriving[j]
                 output = y.detach()
@@ -211,6 +228,10 @@ class Oracle:
                         outer = self.predictors[k][0](output, labels)
                 wanted = [*used.values(), *([kept.x] if k else [])]
                 found: Sequence[Tensor | None] = [None] * len(wanted)
+                if self.late[k]:
+                    set_tracking(self.norms[k], False)
+                    if self.approximation is not None:
+                        self.approximation.set_batch(t, j)
                 if y.requires_grad:
                     found = torch.autograd.grad(y, wanted, outer, allow_unused=True)
                 arriving[j] = found[-1] if k else None
@@ -257,18 +278,6 @@ class Oracle:
         if self.deferred is not None:
             self.deferred[k].active = False
         return y
-
-    def _predictors(self) -> list[tuple[nn.Module, torch.optim.Adam]]:
-        method = self.plan.recipe.method
-        assert isinstance(method, DNI)
-        found: list[tuple[nn.Module, torch.optim.Adam]] = []
-        for _, high in self.plan.layer_spans[:-1]:
-            module = build_synthetic(
-                self.seed, self.plan.names[high - 1], (1, *self.plan.shapes[high]), hidden=method.hidden,
-                kernel=method.kernel, num_classes=self.plan.num_classes, conditional=method.conditional,
-            )  # fmt: skip
-            found.append((module, torch.optim.Adam(module.parameters(), lr=method.lr)))
-        return found
 
     def _learn(self, t: int) -> None:
         """Every predictor takes one Adam step on the batch that is `lag` old."""

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
+from repro.schedule import Schedule
+
 
 class SavedBytes:
     """Counts the distinct storages that autograd saves for the backward while the context is open.
@@ -26,12 +28,16 @@ class SavedBytes:
         return sum(self.sizes.values())
 
     def _pack(self, tensor: Tensor) -> Tensor:
+        self.add(tensor)
+        return tensor
+
+    def add(self, tensor: Tensor) -> None:
+        """Count what is saved by other means; the context need not be open."""
         storage = tensor.untyped_storage()
         address = storage.data_ptr()
         if address not in self._left_out and address not in self.sizes:
             self.sizes[address] = storage.nbytes()
             self._alive.append(tensor.detach())
-        return tensor
 
     def __enter__(self) -> SavedBytes:
         self._hooks.__enter__()
@@ -58,11 +64,18 @@ def tensor_bytes(tensors: Iterable[Tensor | None]) -> int:
     return sum(t.numel() * t.element_size() for t in tensors if t is not None)
 
 
+def older_versions(schedule: Schedule, block: int) -> int:
+    """Versions of the weights that `block` keeps beside the present one: m where graphs or a ring hold them."""
+    stashed = not schedule.recompute[block] and not schedule.present_weights
+    return schedule.staleness[block] if stashed or schedule.kept_versions else 0
+
+
 def formula_bytes(
     *,
-    staleness: int,
     recompute: bool,
     micro_batches: int,
+    in_flight: int,
+    versions: int,
     output_queue: int,
     gradient_queue: int,
     input_bytes: int,
@@ -72,14 +85,11 @@ def formula_bytes(
 ) -> int:
     """Bytes that a block should hold for activations, queues and graphs.
 
-    Recomputing methods: (m+1) h_in + p h_out + q h_in + G. Kept graphs: (m+1)(h_in + G) + p h_out + q h_in
-    and m older versions of the weights. GPipe: all inputs of the batch and the graphs of the micro-batches
-    kept (one with re-materialisation). h_in and h_out are one whole batch at the block's boundaries, G its
-    graph.
+    Recomputing methods: n h_in + p h_out + q h_in + G. Kept graphs: n (h_in + G) + p h_out + q h_in. Both: the
+    `versions` of older weights. n is what is `in_flight` at most: m+1 batches in the papers' methods. h_in and
+    h_out are what one message carries at the block's boundaries, G its graph: a whole batch's over M where it is
+    cut into M micro-batches. GPipe has all M of a batch in flight, 2BW K-k of them.
     """
     queues = output_queue * output_bytes + gradient_queue * input_bytes
-    if micro_batches > 1:
-        return input_bytes + (graph // micro_batches if recompute else graph) + queues // micro_batches
-    if recompute:
-        return (staleness + 1) * input_bytes + queues + graph
-    return (staleness + 1) * (input_bytes + graph) + queues + staleness * weights
+    graphs = (1 if recompute else in_flight) * graph // micro_batches
+    return in_flight * input_bytes // micro_batches + graphs + queues // micro_batches + versions * weights

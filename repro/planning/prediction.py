@@ -20,6 +20,7 @@ METHODS: tuple[dict[str, Any], ...] = (
     {"name": "gpipe", "micro": 4, "rematerialise": False},
     {"name": "fr", "locking": "free"},
     {"name": "ddg", "locking": "free"},
+    {"name": "2bw", "micro": 4},
     {"name": "fdg"},
     {"name": "dsp", "staleness": "p=1 q=1"},
     {"name": "dsp", "staleness": "p=5 q=2"},  # longer queues hide slower links
@@ -53,8 +54,10 @@ def predict(
             )
         for settings in METHODS:
             method = parse_method(settings)
-            if method.micro_batches(network.batch_size) < getattr(method, "micro", 1):
-                continue  # fewer samples than micro-batches
+            try:
+                method.check(count, network.batch_size)
+            except ValueError:
+                continue  # more micro-batches than samples, or fewer than blocks
             found.append(_row(network, method, count, latency, bandwidth))
     return found
 

@@ -141,11 +141,11 @@ class Matrix:
 
     def _usual(self, choice: Choice) -> Choice:
         """Without K where the name means the same without it, in every profile: one recipe, one name."""
-        if choice.blocks != self.blocks:
-            return choice
         plain = Choice(choice.key, None, choice.variants)
-        profiles = self.recipe(plain).get("profiles", {}).values()
-        return plain if all(p.get("blocks", self.blocks) == self.blocks for p in profiles) else choice
+        settings = self.recipe(plain)
+        usual = [int(settings.get("blocks", 1))]
+        usual += [p.get("blocks", usual[0]) for p in settings.get("profiles", {}).values()]
+        return plain if all(choice.blocks == blocks for blocks in usual) else choice
 
     def words(self, key: str) -> tuple[str, str]:
         """The experiment ("" for plain training) and the method in a key."""

@@ -65,7 +65,9 @@ class Schedule:
     number of finished messages that may wait between block k and k+1 (upwards) / k and k-1 (downwards):
     after handing over message n a block waits until message n - room has been taken; 0 hands over directly.
     `recompute[k]`: the forward keeps no graph, R makes it. Otherwise the forward's own graph is kept, with
-    the weights of that time. `staleness[k]` = m_k.
+    the weights of that time. `staleness[k]` = m_k. `kept_versions`: batch i is forwarded, replayed and
+    back-propagated at W^(max(0, i - m_k)) whatever has been updated since, so a block keeps m_k older versions.
+    `present_weights`: the backward through a kept graph reads the weights of now.
     """
 
     num_blocks: int
@@ -76,10 +78,20 @@ class Schedule:
     recompute: tuple[bool, ...]
     block_actions: Callable[[int], Iterable[Action]]
     synthetic: bool = False  # backward uses the block's own synthetic gradient; M takes the true one
+    kept_versions: bool = False
+    present_weights: bool = False
 
     def actions(self, block: int) -> Iterator[Action]:
         """Block `block`'s actions from first to last."""
         return iter(self.block_actions(block))
+
+    def most_in_flight(self, block: int) -> int:
+        """The most (micro-)batches that have been forwarded in `block` and not yet back-propagated; walks all actions."""
+        most = held = 0
+        for action in self.actions(block):
+            held += (action.kind is Kind.FORWARD) - (action.kind is Kind.BACKWARD)
+            most = max(most, held)
+        return most
 
     def grid(self) -> str:
         """One line of text a block; for small schedules."""

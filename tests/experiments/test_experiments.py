@@ -109,6 +109,10 @@ METHODS = [
     {"name": "bp"},
     {"name": "gpipe", "micro": 4},
     {"name": "gpipe", "micro": 4, "rematerialise": False},
+    {"name": "2bw", "micro": 4},
+    {"name": "2bw", "micro": 4, "rematerialise": True},
+    {"name": "pipemare"},
+    {"name": "delayed", "delay": 3},
 ]
 
 

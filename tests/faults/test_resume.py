@@ -48,8 +48,9 @@ class Heard(Progress):
 class Run:
     """One seed of a tiny recipe in a folder, run once or several times, with a fault at a step."""
 
-    def __init__(self, recipe: Any, folder: Path) -> None:
-        self.plan, self.folder = make_plan(recipe, "cpu"), RunFolder(folder)
+    def __init__(self, recipe: Any, folder: Path, engine: str | None = None) -> None:
+        plan = make_plan(recipe, "cpu") if engine is None else make_plan(recipe, "cpu", engine=engine)
+        self.plan, self.folder = plan, RunFolder(folder)
         folder.mkdir(parents=True, exist_ok=True)
         self.heard = Heard()
 

@@ -25,12 +25,13 @@ FOR_TESTS = sorted((Path(__file__).parents[1] / "recipes_for_tests").glob("*.yam
 CIFAR_NETS = ("resnet98", "resnet164", "vgg19", "resnext29")
 IMAGENET_NETS = ("imagenet-resnet18", "imagenet-resnet50")
 METHODS = ("bp", "gpipe", "fr", "ddg", "fdg", "dni", "cdni", "dsp")
+ASYNCHRONOUS = ("pipedream", "2bw", "pipemare")  # and delayed, which has one block
 
-_METHOD = "(?P<method>bp|gpipe|fr|ddg|fdg|dni|cdni|dsp)"
+_METHOD = f"(?P<method>{'|'.join((*METHODS, *ASYNCHRONOUS))}|delayed)"
 _NET = f"(?P<net>preact-resnet164|{'|'.join((*CIFAR_NETS, *IMAGENET_NETS))})"
 DSP_NAME = re.compile(
     f"(?P<experiment>straggler-|gradient-gap-)?{_METHOD}-{_NET}"
-    "(?:-k(?P<blocks>[24]))?(?:-(?P<variant>s630|s1470|free|barrier))?(?P<sgd>-sgd)?"
+    "(?:-k(?P<blocks>[24]))?(?:-(?P<variant>s630|s1470|free|barrier|m8|remat|d2|d4))?(?P<sgd>-sgd)?"
 )
 APPROXIMATION_NAME = re.compile(
     "(?P<estimator>full|zero|random|top1|sampled|shared-topk)-(?P<net>resnet20|resnet14|vgg19|cnn2)"
@@ -103,7 +104,7 @@ def test_a_dsp_name_says_what_the_recipe_holds(name: str, parts: dict[str, str |
     method = recipe.method.model_dump()
     assert recipe.group == "dsp"
     assert recipe.model.name == parts["net"]
-    assert recipe.blocks == int(parts["blocks"] or 3)
+    assert recipe.blocks == int(parts["blocks"] or (1 if parts["method"] == "delayed" else 3))
     assert recipe.experiment == (parts["experiment"] or "train-").removesuffix("-")
     assert (recipe.straggler.probability > 0) == (recipe.experiment == "straggler")
     assert (recipe.optimizer.momentum == 0) == (parts["sgd"] is not None)
@@ -113,6 +114,11 @@ def test_a_dsp_name_says_what_the_recipe_holds(name: str, parts: dict[str, str |
         assert method["staleness"] == STALENESS[recipe.blocks, parts["variant"]]
     if parts["method"] in ("fr", "ddg"):
         assert method["locking"] == (parts["variant"] or "mailbox")
+    if parts["method"] == "2bw":
+        assert method["micro"] == (8 if parts["variant"] == "m8" else 4)
+        assert method["rematerialise"] == (parts["variant"] == "remat")
+    if parts["method"] == "delayed":
+        assert method["delay"] == int((parts["variant"] or "d1")[1:])
 
 
 @pytest.mark.parametrize(("name", "parts"), names_matching(APPROXIMATION_NAME))
@@ -138,6 +144,9 @@ def promised() -> list[str]:
         for net in IMAGENET_NETS
         for k in ("", "-k2", "-k4")
     ]
+    names += [f"{m}-{net}{k}" for m in ASYNCHRONOUS for net in CIFAR_NETS for k in ("", "-k2", "-k4")]
+    names += [f"delayed-{net}" for net in CIFAR_NETS]
+    names += ["2bw-resnet98-m8", "2bw-resnet98-remat", "delayed-resnet98-d2", "delayed-resnet98-d4"]
     names += [f"dsp-{net}-{s}" for net in (*CIFAR_NETS, *IMAGENET_NETS) for s in ("s630", "s1470")]
     names += [
         f"{m}-{net}-{rule}" for m in ("fr", "ddg") for net in CIFAR_NETS[:2] for rule in ("free", "barrier")

@@ -49,6 +49,27 @@ def test_gpipe_runs_micro_batches() -> None:
     assert grid({"name": "gpipe", "micro": 2}, 2, 1) == ["F0 F0.1 R0 B0 R0.1 B0.1 U0"] * 2
 
 
+def test_pipedream_is_ddg_without_locking() -> None:
+    assert grid("pipedream", 3, 9, {4: 1}) == grid({"name": "ddg", "locking": "free"}, 3, 9, {4: 1})
+
+
+def test_2bw_runs_one_forward_one_backward_without_a_flush() -> None:
+    assert grid({"name": "2bw", "micro": 3}, 3, 2, {1: 1}) == [
+        "F0 F0.1 F0.2 B0 F1 B0.1 F1.1 B0.2 U0 E1 F1.2 B1 B1.1 B1.2 U1",
+        "F0 F0.1 B0 F0.2 B0.1 F1 B0.2 U0 E1 F1.1 B1 F1.2 B1.1 B1.2 U1",
+        "F0 B0 F0.1 B0.1 F0.2 B0.2 U0 E1 F1 B1 F1.1 B1.1 F1.2 B1.2 U1",
+    ]
+    assert grid({"name": "2bw", "micro": 2, "rematerialise": True}, 2, 1) == [
+        "F0 F0.1 R0 B0 R0.1 B0.1 U0",
+        "F0 R0 B0 F0.1 R0.1 B0.1 U0",
+    ]
+
+
+def test_pipemare_has_the_order_of_ddg_and_delayed_that_of_bp() -> None:
+    assert grid("pipemare", 3, 9, {4: 1}) == grid("pipedream", 3, 9, {4: 1})
+    assert grid({"name": "delayed", "delay": 5}, 3, 9, {4: 1}) == grid("bp", 3, 9, {4: 1})
+
+
 def test_dni_learns_one_batch_later_and_catches_up_at_the_end() -> None:
     assert grid("dni", 2, 3) == ["F0 B0 U0 F1 B1 U1 M0 F2 B2 U2 M1 M2", "F0 B0 U0 F1 B1 U1 F2 B2 U2"]
 
@@ -70,13 +91,18 @@ def test_text_that_is_no_action_is_refused() -> None:
 @pytest.mark.parametrize("name", BUILT_IN)
 @pytest.mark.parametrize("blocks", [1, 2, 3, 4])
 def test_forward_weights_are_m_updates_old(name: str, blocks: int) -> None:
-    """The contract of dsp.md: forward of batch i meets W^(max(0, i-m)), its backward precedes update i at once."""
+    """The contract of dsp.md: forward of batch i meets W^(max(0, i-m)), its backward precedes update i at once.
+
+    With kept versions the weights of then must have been made, and be among the m older ones.
+    """
     schedule = parse_method(name).schedule(blocks, 15, {})
     for k in range(blocks):
         updates = 0
         for action in schedule.actions(k):
             if action.kind is Kind.FORWARD:
-                assert updates == max(0, action.batch - schedule.staleness[k])
+                wanted = max(0, action.batch - schedule.staleness[k])
+                newest = wanted + schedule.staleness[k] if schedule.kept_versions else wanted
+                assert wanted <= updates <= newest
             if action.kind in (Kind.RECOMPUTE, Kind.BACKWARD, Kind.UPDATE):
                 assert updates == action.batch
             updates += action.kind is Kind.UPDATE

@@ -41,6 +41,40 @@ def test_closed_forms_for_balanced_blocks(method: Any, time: Any, blocks: int) -
 
 
 @pytest.mark.parametrize("blocks", [2, 3, 4])
+def test_asynchronous_pipelines_have_no_bubble_and_delayed_bp_no_gain(blocks: int) -> None:
+    assert speedup("pipedream", blocks) == pytest.approx(blocks)
+    assert speedup("pipemare", blocks) == pytest.approx(blocks)
+    assert speedup({"name": "2bw", "micro": 4}, blocks, micro=4) == pytest.approx(blocks)
+    remat = speedup({"name": "2bw", "micro": 4, "rematerialise": True}, blocks, micro=4)
+    assert remat == pytest.approx(3 * blocks / 4)
+    assert speedup({"name": "delayed", "delay": 3}, blocks) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("blocks", range(1, 17))
+def test_asynchronous_pipelines_do_not_deadlock(blocks: int) -> None:
+    """Evaluations after each batch, after some and at the end; more micro-batches than blocks, and as many."""
+    for name, more in (
+        ("pipedream", {}), ("pipemare", {}), ("delayed", {"delay": 3}), ("2bw", {"micro": blocks}),
+        ("2bw", {"micro": blocks + 3}), ("2bw", {"micro": blocks, "rematerialise": True}),
+    ):  # fmt: skip
+        for places in ({i: i for i in range(1, 8)}, {3: 1, 7: 2}, {7: 1}):
+            schedule = parse_method({"name": name, **more}).schedule(blocks, 7, places)
+            timeline = simulate(schedule, lambda k, a: 1.0 + (7 * k + a.batch) % 5)
+            updates = [s.block for s in timeline.spans if s.action.kind is Kind.UPDATE]
+            assert sorted(updates) == sorted(list(range(blocks)) * 7)
+
+
+def test_2bw_with_too_few_micro_batches_has_no_schedule() -> None:
+    with pytest.raises(ValueError, match="5 blocks need micro x delay >= 4, not 3 x 1"):
+        parse_method({"name": "2bw", "micro": 3}).schedule(5, 2, {})
+
+
+def test_2bw_holds_k_minus_k_micro_batches_in_flight() -> None:
+    schedule = parse_method({"name": "2bw", "micro": 6}).schedule(4, 5, {})
+    assert [schedule.most_in_flight(k) for k in range(4)] == [4, 3, 2, 1]
+
+
+@pytest.mark.parametrize("blocks", [2, 3, 4])
 def test_gpipe_without_rematerialisation(blocks: int) -> None:
     method = {"name": "gpipe", "micro": 4, "rematerialise": False}
     assert speedup(method, blocks, micro=4) == pytest.approx(4 * blocks / (4 + blocks - 1), rel=1e-9)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +18,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from repro.engine.block.finite import FiniteCheck
+from repro.engine.block.late_weights import LateWeights
+from repro.engine.block.norm_passes import NormPasses
 from repro.engine.block.optimizer import BlockOptimizer
+from repro.engine.block.weight_ring import WeightRing
 from repro.gradient import Approximation
 from repro.models import run_layer
-from repro.models.norm_statistics import DeferredStatistics, batch_norms, recalibrated, set_tracking
 from repro.planning.counted_memory import SavedBytes, tensor_bytes
 
 Key = tuple[int, int]  # (batch, micro-batch)
@@ -36,10 +38,15 @@ class Entry:
     weight: float = 1.0  # share of the micro-batch in its batch
     y: Tensor | None = None  # output with graph (the weighted loss in the last block)
     weights: list[Tensor] | None = None  # the weights of that forward, where they have been renewed since
+    kept: list[Any] | None = None  # the graph's activations, where its backward reads the weights late
 
 
 class Block:
-    """Block k of K. `recompute`: forwards keep no graph; `stash`: graphs outlive updates, so weights are renewed."""
+    """Block k of K. `recompute`: forwards keep no graph; `stash`: graphs outlive updates, so weights are renewed.
+
+    `delay`: every batch meets the weights of that many updates ago, which are kept (None: its forward meets the
+    present ones). `present_weights`: the backward through a kept graph reads the weights of now.
+    """
 
     def __init__(
         self,
@@ -56,6 +63,8 @@ class Block:
         deferred: bool,
         approximation: Approximation | None = None,
         side_stream: torch.cuda.Stream | None = None,
+        delay: int | None = None,
+        present_weights: bool = False,
     ) -> None:
         self.layers, self.optimizer, self.seed = list(layers), optimizer, seed
         self.first, self.last = first, last
@@ -71,9 +80,9 @@ class Block:
         self.graph_bytes: dict[int, int] = {}  # samples in a (micro-)batch -> bytes that its graph keeps
         self._modules = nn.ModuleList([layer for _, layer in self.layers])
         self._modules.train()
-        self._norms = batch_norms(self._modules)
-        self._deferred = DeferredStatistics(self._norms) if deferred and self._norms else None
-        self._tracking = True
+        self._norms = NormPasses(self._modules, deferred)
+        self._ring = None if delay is None else WeightRing(optimizer, delay)
+        self._late = LateWeights(self._modules) if present_weights else None
         self._finite = FiniteCheck(self.layers)
 
     # -- actions ------------------------------------------------------------------------------------------
@@ -83,13 +92,14 @@ class Block:
         entry = Entry(x.detach().requires_grad_(not self.first), labels, weight)
         self.in_flight[key] = entry
         if self.recompute:
-            with self._statistics(self.norm_statistics in ("forward", "both")), torch.no_grad():
+            counts = self.norm_statistics in ("forward", "both")
+            with self._norms.counted(counts, key[0], False), self._version(key[0]), torch.no_grad():
                 return self._run(key, entry)
         entry.y = self._graph(key, entry, update_statistics=True)
         return entry.y.detach()
 
     def replay(self, key: Key) -> Tensor:
-        """Run the stored input of `key` through the present weights, keeping the graph (R)."""
+        """Run the stored input of `key` through the present weights (or its version's), keeping the graph (R)."""
         entry = self.in_flight[key]
         with self._beside(entry.x):
             entry.y = self._graph(key, entry, update_statistics=self.norm_statistics in ("recompute", "both"))
@@ -102,6 +112,7 @@ class Block:
         """
         entry = self.in_flight.pop(key)
         assert entry.y is not None, f"no graph for {key}"
+        entry.kept = None  # the graph alone holds them now, and frees them one by one
         if self.side_stream is not None:
             torch.cuda.current_stream().wait_stream(self.side_stream)
         if entry.y.requires_grad:
@@ -114,8 +125,9 @@ class Block:
 
     def update(self) -> None:
         """Optimiser step with the gradients of the batch, all checked to be finite; counts the update."""
-        if self._deferred is not None:
-            self._deferred.commit()
+        self._norms.commit(self.updates)
+        if self._ring is not None:
+            self._ring.advance(self.updates)
         self._finite.check(self.updates)
         if self.stash and self.in_flight:
             before = self.optimizer.weights
@@ -142,15 +154,8 @@ class Block:
 
         `recalibrate`: BN begins with no statistics and normalises by batch until `calibrated` is called.
         """
-        self._track(True)
-        self._modules.eval()
-        try:
-            with recalibrated(self._norms if recalibrate else []):
-                for norm in self._norms if recalibrate else []:
-                    norm.train()
-                yield
-        finally:
-            self._modules.train()
+        with self._norms.evaluating(recalibrate):
+            yield
 
     def calibrated(self) -> None:
         """From here on the evaluation uses the statistics of what has passed."""
@@ -174,26 +179,29 @@ class Block:
 
     def _graph(self, key: Key, entry: Entry, update_statistics: bool) -> Tensor:
         samples = entry.x.shape[0]
-        with self._statistics(update_statistics):
+        with self._norms.counted(update_statistics, key[0], self.recompute), self._version(key[0]):
             if samples in self.graph_bytes:
-                return self._run(key, entry)
-            with SavedBytes([entry.x, *self._modules.parameters(), *self._modules.buffers()]) as saved:
-                y = self._run(key, entry)
+                return self._late_graph(key, entry) if self._late is not None else self._run(key, entry)
+            saved = SavedBytes([entry.x, *self._modules.parameters(), *self._modules.buffers()])
+            if self._late is not None:
+                y = self._late_graph(key, entry, saved)
+            else:
+                with saved:
+                    y = self._run(key, entry)
             self.graph_bytes[samples] = saved.total
             return y
 
-    @contextmanager
-    def _statistics(self, update: bool) -> Iterator[None]:
-        if self._deferred is None:
-            self._track(update)
-            yield
-            return
-        self._track(False)
-        self._deferred.active = update
-        try:
-            yield
-        finally:
-            self._deferred.active = False
+    def _late_graph(self, key: Key, entry: Entry, count: SavedBytes | None = None) -> Tensor:
+        """A graph that reads its weights late; with the activations of a checkpoint where the entry has some."""
+        assert self._late is not None
+        with self._late.graph(entry.kept, count) as kept:
+            y = self._run(key, entry)
+        entry.kept = kept
+        return y
+
+    def _version(self, batch: int) -> AbstractContextManager[None]:
+        """With the weights of `batch` in their places."""
+        return nullcontext() if self._ring is None else self._ring.at(batch, self.updates)
 
     @contextmanager
     def _beside(self, x: Tensor) -> Iterator[None]:
@@ -212,11 +220,6 @@ class Block:
         with torch.cuda.stream(self.side_stream):
             yield
 
-    def _track(self, on: bool) -> None:
-        if on != self._tracking:
-            set_tracking(self._norms, on)
-            self._tracking = on
-
     # -- memory and state ---------------------------------------------------------------------------------
 
     def activation_bytes(self) -> int:
@@ -229,7 +232,7 @@ class Block:
             if entry.weights and id(entry.weights) not in seen:
                 seen.add(id(entry.weights))
                 total += tensor_bytes(entry.weights)
-        return total
+        return total + (tensor_bytes(self._ring.tensors()) if self._ring is not None else 0)
 
     def static_bytes(self) -> int:
         """Bytes of weights, their gradients, statistics and momentum."""
@@ -256,6 +259,7 @@ class Block:
                     "labels": entry.labels,
                     "weight": entry.weight,
                     "version": version,
+                    "kept": [k.tensor.detach() for k in entry.kept] if entry.kept is not None else None,
                 }
             )
         return {
@@ -264,6 +268,8 @@ class Block:
             "optimizer": None if self.optimizer.sgd is None else self.optimizer.sgd.state_dict(),
             "versions": [[t.detach() for t in version] for version in versions],
             "in_flight": entries,
+            "ring": {} if self._ring is None else self._ring.state(),
+            "moments": self._norms.state(),
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -274,9 +280,13 @@ class Block:
         if self.optimizer.sgd is not None:
             self.optimizer.sgd.load_state_dict(state["optimizer"])
         versions = [[t.requires_grad_() for t in version] for version in state["versions"]]
+        if self._ring is not None:
+            self._ring.load_state(state["ring"])
+        self._norms.load_state(state["moments"])
         self.in_flight.clear()
         for row in state["in_flight"]:
             entry = Entry(row["x"].requires_grad_(not self.first), row["labels"], row["weight"])
+            entry.kept = row["kept"]
             key = (int(row["key"][0]), int(row["key"][1]))
             self.in_flight[key] = entry
             if self.recompute:

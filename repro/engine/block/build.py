@@ -58,10 +58,13 @@ def build_block(plan: Plan, index: int, seed: int, schedule: Schedule) -> Block:
         first=index == 0,
         last=index == plan.blocks - 1,
         recompute=recompute,
-        stash=not recompute and schedule.staleness[index] > 0,
+        stash=not (recompute or schedule.kept_versions or schedule.present_weights)
+        and schedule.staleness[index] > 0,
         clone_input=models.mutates_input(nn.Sequential(*(layer for _, layer in layers)), probe),
         norm_statistics=recipe.norm_statistics,
         deferred=recipe.method.micro_batches(recipe.data.batch_size) > 1,
         approximation=approximation,
         side_stream=side,
+        delay=schedule.staleness[index] if schedule.kept_versions else None,
+        present_weights=schedule.present_weights and schedule.staleness[index] > 0,
     )

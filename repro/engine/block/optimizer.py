@@ -69,17 +69,19 @@ class BlockOptimizer:
         self.sgd.step()
         self.sgd.zero_grad(set_to_none=True)
 
-    def renew(self) -> None:
-        """Move every weight, with its gradient and momentum, to a new tensor of the same value."""
+    def renew(self, into: Sequence[Tensor] | None = None) -> None:
+        """Move every weight, with its gradient and momentum, to a new tensor of the same value; `into`: these tensors."""
         if self.sgd is None:
             return
-        for (module, name), (decays, index) in zip(self._slots, self._places, strict=True):
+        for number, ((module, name), (decays, index)) in enumerate(
+            zip(self._slots, self._places, strict=True)
+        ):
             old = module._parameters[name]
             assert old is not None
-            new = nn.Parameter(old.detach().clone())
-            new.grad = old.grad
-            old.grad = None
-            module._parameters[name] = new
+            new = nn.Parameter(old.detach().clone()) if into is None else into[number]
+            if old.grad is not None:
+                new.grad, old.grad = old.grad, None
+            module._parameters[name] = new  # type: ignore[assignment]
             self.sgd.param_groups[self._groups.index(decays)]["params"][index] = new
             if old in self.sgd.state:
                 self.sgd.state[new] = self.sgd.state.pop(old)

@@ -22,6 +22,7 @@ class Samples:
         self.plan = plan
         self.data = data.load(plan.recipe.data, plan.data_root, seed, plan.devices[index])
         self._images: Tensor | None = None
+        self._images_of = -1  # batch
 
     def warm_up(self, first: bool, last: bool) -> None:
         """Load what fits in memory, so that reading files is no part of the first batch."""
@@ -43,9 +44,9 @@ class Samples:
         return key[1] == len(self.micro_sizes(key[0])) - 1
 
     def images(self, key: Key) -> Tensor:
-        """Images [n, C, H, W] of a micro-batch; the micro-batches of a batch are asked for in order."""
-        if key[1] == 0:
-            self._images = self.data.train_images(key[0])
+        """Images [n, C, H, W] of a micro-batch; batches are asked for in order, the first perhaps from its middle on."""
+        if key[0] != self._images_of:
+            self._images, self._images_of = self.data.train_images(key[0]), key[0]
         assert self._images is not None
         where = self._slice(key)
         return self._images if where == slice(0, len(self._images)) else self._images[where].contiguous()

@@ -112,15 +112,15 @@ class Worker:
 
     def _connect(self, done: int) -> None:
         if not self.first:
-            taken = max((batch + 1 for batch, _ in self.block.in_flight), default=done)
-            expected = self._expected("output", self.low, taken, [])
+            batch, micro = max(self.block.in_flight, default=(done, -1))  # the newest that was taken
+            expected = self._expected("output", self.low, (batch, micro + 1), [])
             self.below = self.network.inbox(self.index - 1, "output", expected)
             self.down = self.network.outbox(self.index - 1, "gradient")
         if not self.last:
             # Gradients of finished batches that a synthetic-gradient module still waits for come first.
             late = [] if self.synthetic is None else list(self.synthetic.stored)
             self.up = self.network.outbox(self.index + 1, "output")
-            expected = self._expected("gradient", self.high, done, late)
+            expected = self._expected("gradient", self.high, (done, 0), late)
             self.above = self.network.inbox(self.index + 1, "gradient", expected)
         for envelope, tensor in self.pending:
             outbox = self.up if envelope.stream == "output" else self.down
@@ -128,12 +128,12 @@ class Worker:
             outbox.put(envelope, tensor.to(self.device))
         self.pending.clear()
 
-    def _expected(self, stream: str, boundary: int, first: int, late: list[Key]) -> Iterator[Envelope]:
-        """All messages of a stream still to come: those of `late` batches, then every batch from `first` on."""
+    def _expected(self, stream: str, boundary: int, first: Key, late: list[Key]) -> Iterator[Envelope]:
+        """All messages of a stream still to come: those of `late` batches, then every micro-batch from `first` on."""
         for key in late:
             yield self.samples.envelope(stream, key, boundary)
-        for batch in range(first, self.plan.num_batches):
-            for micro in range(len(self.samples.micro_sizes(batch))):
+        for batch in range(first[0], self.plan.num_batches):
+            for micro in range(first[1] * (batch == first[0]), len(self.samples.micro_sizes(batch))):
                 yield self.samples.envelope(stream, (batch, micro), boundary)
 
     # -- actions --------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from repro.report.stored.group import Group
 _METHOD = {
     "bp": "#000000", "full": "#000000", "gpipe": "#7F7F7F", "dni": "#CC79A7", "fr": "#E69F00", "ddg": "#009E73",
     "fdg": "#56B4E9", "dsp": "#D55E00", "zero": "#7F7F7F", "random": "#CC79A7", "top1": "#D55E00", "sampled": "#0072B2",
-    "shared-topk": "#009E73",
+    "shared-topk": "#009E73", "pipedream": "#117733", "2bw": "#0072B2", "pipemare": "#882255", "delayed": "#999933",
 }  # fmt: skip
 _SPARE = ("#0072B2", "#882255", "#999933", "#44AA99", "#AA4499", "#117733", "#661100", "#6699CC")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
@@ -39,7 +39,7 @@ def method_colours(labels: Iterable[str]) -> dict[str, str]:
     """{label: colour} for labels that begin with a method's name ("GPipe(M=4)"); no two alike."""
     found: dict[str, str] = {}
     for label in labels:
-        name = re.split(r"[^a-z]", label.lower())[0]
+        name = re.split(r"[^a-z0-9]", label.lower())[0]
         wanted = _METHOD.get(name, _SPARE[0])
         spare = [c for c in _SPARE if c not in found.values()]
         found[label] = wanted if wanted not in found.values() else spare[0] if spare else wanted

@@ -24,6 +24,8 @@ METHODS: tuple[dict[str, Any], ...] = (
     {"name": "ddg", "locking": "mailbox"},
     {"name": "fdg"},
     {"name": "dsp", "staleness": "1,1,0;4,2,0"},
+    {"name": "pipedream"},
+    {"name": "2bw"},
 )
 WINDOW = 34.0  # simulated time drawn; a block's forward takes 1, its recompute 1, its backward 2
 RECORDED = 8  # batches of the recorded schedule drawn

@@ -28,10 +28,11 @@ def slack(group: Group) -> int | None:
     from repro.methods import stored_method
 
     try:
-        m = stored_method(group.settings.get("method")).schedule(group.blocks, 1, {}).staleness
+        schedule = stored_method(group.settings.get("method")).schedule(group.blocks, 1, {})
     except (ValueError, TypeError):
         return None
-    return m[0] - m[1] if len(m) > 1 else None
+    m = schedule.staleness
+    return m[0] - m[1] if len(m) > 1 and not schedule.kept_versions else None
 
 
 def _field(run: StoredRun, name: str) -> float | None:

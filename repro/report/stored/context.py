@@ -22,7 +22,7 @@ CONTEXT = (
 PLACE = (Column("machine", "machine", context=True), Column("threads", "threads", context=True, number=True))
 NOTE = Column("note", "note", context=True)
 HALF_WIDTH = "± is the half-width of the 95 % t interval over seeds; (n/N): n seeds complete of N begun."
-_METHODS = ("bp", "gpipe", "dni", "fr", "ddg", "fdg", "dsp")
+_METHODS = ("bp", "gpipe", "dni", "fr", "ddg", "fdg", "dsp", "pipedream", "2bw", "pipemare", "delayed")
 _ESTIMATORS = ("full", "zero", "random", "top1", "sampled", "shared-topk")
 
 
