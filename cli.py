@@ -179,13 +179,16 @@ def table(
     profile: ProfileOption = None,
     strict: Annotated[bool, typer.Option(help="exit 1 where seeds are missing, failed or stale")] = False,
     reference: Annotated[bool, typer.Option(help="show the committed reference runs")] = False,
+    at: Annotated[
+        float | None, typer.Option(metavar="LOSS", help="time-to-loss: the test loss to reach")
+    ] = None,
     runs: RunsOption = None,
     _out: OldOutOption = None,
 ) -> None:
     """A table from stored results."""
     from repro.commands.reports import print_table
 
-    raise typer.Exit(print_table(name, format, select.value, profile, strict, reference, runs))
+    raise typer.Exit(print_table(name, format, select.value, profile, strict, reference, runs, at))
 
 
 @app.command()
