@@ -8,9 +8,9 @@ from tests.conftest import ROOT
 # From the bottom up; a room may import from its own level only itself. A folder inside a room may be a room
 # of its own.
 LEVELS = (
-    ("errors", "paths", "seeding", "cores"),
+    ("errors", "paths", "seeding", "cores", "own_classes"),
     ("schedule",),
-    ("methods",),
+    ("methods", "corrections"),
     ("recipe",),
     ("store",),
     ("models", "report.stats", "report.rounding", "report.folder"),
@@ -27,7 +27,19 @@ LEVELS = (
     ("commands",),
 )
 LEVEL = {room: i for i, rooms in enumerate(LEVELS) for room in rooms}
-WITHOUT_TORCH = ("errors", "paths", "seeding", "cores", "schedule", "methods", "recipe", "store", "report")
+WITHOUT_TORCH = (
+    "errors",
+    "paths",
+    "seeding",
+    "cores",
+    "own_classes",
+    "schedule",
+    "methods",
+    "corrections",
+    "recipe",
+    "store",
+    "report",
+)
 
 
 def imports(file: Path) -> set[str]:

@@ -174,8 +174,7 @@ def bare_loop(plan: Plan) -> float:
             (f.name, f.build(0)) for f in models.layers(model, batches.image_shape, plan.num_classes, form)
         ]
         net = torch.nn.Sequential(*(layer for _, layer in layers)).train()
-        sgd = BlockOptimizer(layers, plan.recipe.optimizer, plan.steps_per_epoch).sgd
-        assert sgd is not None
+        (sgd,) = BlockOptimizer(layers, plan.recipe.optimizer, plan.steps_per_epoch).parts
         times = [time.perf_counter()]
         for i in range(plan.num_batches):
             loss = torch.nn.functional.cross_entropy(net(batches.train_images(i)), batches.train_labels(i))

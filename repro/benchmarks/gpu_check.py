@@ -200,8 +200,7 @@ def bare_loop(plan: Plan, device: str) -> float:
     factories = models.layers(plan.recipe.model, batches.image_shape, plan.num_classes, plan.memory_format)
     layers = [(f.name, f.build(0).to(device)) for f in factories]
     net = torch.nn.Sequential(*(layer for _, layer in layers)).train()
-    sgd = BlockOptimizer(layers, plan.recipe.optimizer, plan.steps_per_epoch).sgd
-    assert sgd is not None
+    (sgd,) = BlockOptimizer(layers, plan.recipe.optimizer, plan.steps_per_epoch).parts
     times, late = [time.perf_counter()], None
     for i in range(plan.num_batches):
         loss = torch.nn.functional.cross_entropy(net(batches.train_images(i)), batches.train_labels(i))

@@ -157,9 +157,9 @@ def bare_passes(plan: Plan) -> float:
             parts = list(zip(images.tensor_split(count), labels.tensor_split(count), strict=True))
             _train(nets, schedule.recompute, parts)
             for block in blocks:
-                assert block.optimizer.sgd is not None
-                block.optimizer.sgd.step()
-                block.optimizer.sgd.zero_grad(set_to_none=True)
+                for part in block.optimizer.parts:
+                    part.step()
+                    part.zero_grad(set_to_none=True)
             times.append(time.perf_counter())
     finally:
         torch.set_num_threads(before)

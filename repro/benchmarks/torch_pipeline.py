@@ -124,8 +124,7 @@ def _loop(recipe: Recipe, num_batches: int) -> float:
     batches, factories = _parts(recipe)
     layers = [(f.name, f.build(0)) for f in factories]
     net = torch.nn.Sequential(*(layer for _, layer in layers)).train()
-    sgd = BlockOptimizer(layers, recipe.optimizer, batches.steps_per_epoch).sgd
-    assert sgd is not None
+    (sgd,) = BlockOptimizer(layers, recipe.optimizer, batches.steps_per_epoch).parts
     times = [time.monotonic()]
     for i in range(num_batches):
         loss = torch.nn.functional.cross_entropy(net(batches.train_images(i)), batches.train_labels(i))
@@ -163,10 +162,9 @@ def _stage(
         loss_fn=torch.nn.functional.cross_entropy,
         scale_grads=True,
     )
-    sgd = BlockOptimizer(
+    (sgd,) = BlockOptimizer(
         [pair for part in own for pair in part], recipe.optimizer, batches.steps_per_epoch
-    ).sgd
-    assert sgd is not None
+    ).parts
     first, last = rank == 0, rank == blocks - 1
     times = [time.monotonic()]
     for i in range(num_batches):

@@ -54,9 +54,19 @@ def describe_plans(
         print(f"  engine   {plan.engine} ({reason}), {plan.threads} thread(s), {seats.jobs} run(s) at once")
         print(f"  model    {recipe.model.name}, {len(plan.names)} layers, cut {recipe.cut}")
         print(f"  memory   {format_words(recipe, plan)}")
+        print(f"  update   {optimizer_line(plan)}")
         print(f"  data     {plan.data_identity}")
         print(f"  batches  {plan.num_batches} of {recipe.data.batch_size}, {plan.steps_per_epoch} an epoch")
         print(f"  seeds    {', '.join(map(str, seeds))} -> {where}/seed-<s>")
+
+
+def optimizer_line(plan: Plan) -> str:
+    """The optimiser, and for Muon which weights are whose."""
+    from repro import models
+    from repro.planning.optimizer_rules import optimizer_words
+
+    shape = plan.image_shape
+    return optimizer_words(plan.recipe, models.layers(plan.recipe.model, shape, plan.num_classes))
 
 
 def format_words(recipe: Recipe, plan: Plan) -> str:
@@ -177,6 +187,7 @@ def show_plan(
         return
     print(f"{recipe.name}: {summary['method']}, {recipe.model.name}, batch {recipe.data.batch_size}")
     print(f"memory format: {format_words(recipe, plan)}")
+    print(f"optimiser: {optimizer_line(plan)}")
     print("block  layers                                m  recompute  forward ms  backward ms  busy ms")
     for row in rows:
         span = f"{row['first_layer']} .. {row['last_layer']} ({row['layers']})"

@@ -6,13 +6,7 @@ under the entry-point group "repro.methods" (docs/own-method.md).
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
-from importlib.metadata import entry_points
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from repro.errors import nearest
@@ -28,6 +22,7 @@ from repro.methods.method import Method
 from repro.methods.pipedream import PipeDream
 from repro.methods.pipemare import PipeMare
 from repro.methods.two_bw import TwoBW
+from repro.own_classes import checked, files_refused, from_file, registered
 
 BUILT_IN: dict[str, type[Method]] = {
     "bp": BP,
@@ -52,10 +47,10 @@ def find_method(name: str) -> type[Method]:
     if name in BUILT_IN:
         return BUILT_IN[name]
     if ":" in name:
-        return _from_file(name)
-    plugins = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+        return from_file(name, Method, "method")
+    plugins = registered(ENTRY_POINTS)
     if name in plugins:
-        return _checked(plugins[name].load(), name)
+        return checked(plugins[name].load(), name, Method, "method")
     names = [*BUILT_IN, *plugins]
     raise ValueError(
         f"unknown method '{name}'.{nearest(name, names)} Allowed: {', '.join(names)}, or path/to/file.py:Class"
@@ -81,44 +76,6 @@ def stored_method(value: Any) -> Method:
     return parse_method(value)
 
 
-@contextmanager
-def files_refused() -> Iterator[None]:
-    """While it is open no Python file of a user's is run: for recipes that a results folder names."""
-    token = _refused.set(True)
-    try:
-        yield
-    finally:
-        _refused.reset(token)
-
-
-_refused: ContextVar[bool] = ContextVar("files_refused", default=False)
-
-
 def names_a_file(name: Any) -> bool:
     """Whether a method's name stands for a Python file of the user's."""
     return isinstance(name, str) and name not in BUILT_IN and ":" in name
-
-
-def _from_file(name: str) -> type[Method]:
-    if _refused.get():
-        raise ValueError(f"method '{name}' is a Python file, which a results folder cannot have run")
-    path, _, attribute = name.rpartition(":")
-    file = Path(path).expanduser()
-    if not file.is_file():
-        raise ValueError(f"method '{name}': there is no file {path}")
-    module_name = f"repro_method_{file.stem}"
-    module = sys.modules.get(module_name)
-    if module is None or getattr(module, "__file__", None) != str(file.resolve()):
-        spec = importlib.util.spec_from_file_location(module_name, file.resolve())
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[module_name] = module
-        spec.loader.exec_module(module)
-    return _checked(getattr(module, attribute, None), name)
-
-
-def _checked(found: Any, name: str) -> type[Method]:
-    if not (isinstance(found, type) and issubclass(found, Method)):
-        raise ValueError(f"method '{name}' is not a subclass of repro.methods.Method")
-    return found

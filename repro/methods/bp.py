@@ -7,7 +7,7 @@ is the baseline of every speed-up: the same processes and messages, with all thr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
 from repro.methods.method import Method
 from repro.schedule import Schedule
@@ -17,6 +17,7 @@ from repro.schedule.decoupled import decoupled
 class BP(Method):
     """Back-propagation (no settings)."""
 
+    synchronous: ClassVar[bool] = True
     name: Literal["bp"] = "bp"
 
     def schedule(self, blocks: int, num_batches: int, evaluations: Mapping[int, int]) -> Schedule:

@@ -11,7 +11,7 @@ from the remaining ones. The gradient that a block sends down is the one its own
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -22,6 +22,7 @@ from repro.schedule import Action, Kind, Schedule
 class DNI(Method):
     """Synthetic gradients; the predictor's size, learning rate and lag."""
 
+    synchronous: ClassVar[bool] = True
     name: Literal["dni"] = "dni"
     conditional: bool = False
     lag: PositiveInt = 1

@@ -11,7 +11,7 @@ replays every micro-batch (the paper spares the last one). Bubble (K-1)/(M+K-1).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
 from repro.methods.method import Method, PositiveInt
 from repro.schedule import Action, Kind, Schedule
@@ -20,6 +20,7 @@ from repro.schedule import Action, Kind, Schedule
 class GPipe(Method):
     """GPipe with M = `micro_batches_per_batch`, with or without re-materialisation."""
 
+    synchronous: ClassVar[bool] = True
     name: Literal["gpipe"] = "gpipe"
     micro: PositiveInt = 4
     rematerialise: bool = True

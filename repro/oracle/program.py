@@ -1,8 +1,8 @@
 """The same update rule as a plain program in one process: the reference that the engine must equal bit for bit.
 
 It shares models, data and the random numbers of layers with the engine, and nothing of its machinery: no
-actions, queues or messages, weights that are never changed in place, and SGD written out. Time t counts
-updates:
+actions, queues or messages, weights that are never changed in place, and optimisers written out. Time t
+counts updates:
 
     for t = 0 .. N-1:
         every block k, from the first:  forward all batches up to t + m_k with W_k^(t)
@@ -33,6 +33,7 @@ from repro.oracle.calibration import fresh_statistics, put_back
 from repro.oracle.late_leaves import differentiate_late
 from repro.oracle.net import Kept, Net, Weights
 from repro.oracle.predictors import predictors
+from repro.oracle.updates import Updates
 from repro.planning.run_plan import Plan
 
 # (t, weights of all blocks before update t, gradients of all blocks that update t uses)
@@ -89,8 +90,9 @@ class Oracle:
             {name: p.detach().clone().requires_grad_() for name, p in net.named_parameters()}
             for net in self.nets
         ]
-        self.momentum: list[Weights] = [{} for _ in self.nets]
+        self.taken_at: list[Weights] = [{} for _ in self.nets]  # the weights that the last gradients are of
         self.keeps = schedule.kept_versions
+        self.updates = Updates(plan, layers, self.nets, self.m, self.keeps)
         self.ahead = tuple(0 if self.keeps else m for m in self.m)  # batches forwarded before their own step
         self.history = [
             deque([weights], maxlen=1 + (m if self.keeps else 0))
@@ -99,7 +101,7 @@ class Oracle:
         self.late = [schedule.present_weights and m > 0 for m in self.m]
         for k, net in enumerate(self.nets):
             if self.late[k]:
-                differentiate_late(net, lambda k=k: self.weights[k])  # type: ignore[misc]
+                differentiate_late(net, lambda k=k: self.updates.backward_weights(k, self.weights[k]))  # type: ignore[misc]
         self.norms = [batch_norms(net) for net in self.nets]
         self.deferred = (
             [DeferredStatistics(norms) for norms in self.norms]
@@ -137,11 +139,10 @@ class Oracle:
                 result.test_losses[epoch], result.test_accuracies[epoch] = self._evaluate()
                 if self.on_epoch is not None:
                     self.on_epoch(epoch, self._epoch_numbers(epoch, result, time.monotonic() - begin))
-        for net, weights in zip(self.nets, self.weights, strict=True):
+        for k, (net, weights) in enumerate(zip(self.nets, self.weights, strict=True)):
             state = {**dict(net.named_buffers()), **weights}
             for key, value in state.items():
-                _, number, rest = key.split(".", 2)
-                result.state[f"{net.names[int(number)]}.{rest}"] = value.detach()
+                result.state[self.updates.full_name(k, key)[1]] = value.detach()
         return result
 
     def exact_gradients(self, t: int) -> list[Weights]:
@@ -190,13 +191,14 @@ class Oracle:
                 self.inputs[0][batch, j] = images[where].contiguous()
         mode = self.plan.recipe.norm_statistics
         counts = not self.replays[k] or mode in ("forward", "both")
+        used = self.updates.forward_weights(k, self.history[k][0], batch)
         for j in range(len(self._micro_batches(batch))):
             x = self.inputs[k].pop((batch, j)).detach().requires_grad_(k > 0)
             with torch.set_grad_enabled(not self.replays[k]):
-                y = self._apply(k, x, self.history[k][0], batch, j, counts)
+                y = self._apply(k, x, used, batch, j, counts)
             if k + 1 < self.plan.blocks:
                 self.inputs[k + 1][batch, j] = y.detach()
-            self.kept[k][batch, j] = Kept(x, None if self.replays[k] else y, self.history[k][0])
+            self.kept[k][batch, j] = Kept(x, None if self.replays[k] else y, used)
 
     def _backward(self, t: int) -> tuple[float, list[Weights]]:
         """Loss of batch t and the gradient of every block's weights."""
@@ -214,6 +216,7 @@ class Oracle:
                 if y is None:
                     used = kept.weights if self.keeps else self.weights[k]
                     y = self._apply(k, kept.x, used, t, j, counts)
+                self.taken_at[k] = used
                 outer = arriving[j]
                 output = y.detach()
                 if k == blocks - 1:
@@ -241,30 +244,11 @@ class Oracle:
         return loss, gradients
 
     def _update(self, t: int, gradients: list[Weights]) -> None:
-        spec = self.plan.recipe.optimizer
-        passed = sum(t >= epoch * self.plan.steps_per_epoch for epoch in spec.milestones)
         for k, found in enumerate(gradients):
             if self.deferred is not None:
                 self.deferred[k].commit()
-            rate = spec.lr * spec.decay**passed * self.plan.recipe.method.lr_factor(k, self.plan.blocks)
-            after: Weights = {}
-            for name, w in self.weights[k].items():
-                g = found.get(name)
-                if g is None:
-                    after[name] = w
-                    continue
-                layer = self.nets[k].names[int(name.split(".", 2)[1])]
-                decays = spec.weight_decay_layers is None or layer in spec.weight_decay_layers
-                w = w.detach()
-                if spec.weight_decay and decays:
-                    g = g.add(w, alpha=spec.weight_decay)
-                if spec.momentum:
-                    before = self.momentum[k].get(name)
-                    v = g.clone() if before is None else before.mul(spec.momentum).add(g, alpha=1)
-                    self.momentum[k][name] = v
-                    g = g.add(v, alpha=spec.momentum) if spec.nesterov else v
-                after[name] = w.add(g, alpha=-rate).requires_grad_()
-            self.weights[k] = after
+            self.weights[k] = self.updates.step(k, t, self.weights[k], self.taken_at[k], found)
+        self.updates.done = t + 1
 
     # -- parts --------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from repro.planning.layer_costs import measured_costs
 from repro.planning.machine import machine_name
 from repro.planning.memory_formats import Choice, choose
 from repro.planning.network_checks import check_one_value, check_recalibration, check_tied
+from repro.planning.optimizer_rules import check_optimizer
 from repro.planning.partition import LayerCost, best_cut, spans
 from repro.recipe import Given, Recipe, run_hash, validate
 from repro.schedule import Action, Deadlock, Kind, Schedule, simulate
@@ -156,6 +157,7 @@ def make_plan(
             layers, inputs, where, threads, known, machine_name(where), measure=measure is not False
         )
     factories = layers(choice.memory_format)
+    check_optimizer(recipe, factories, steps, choice.memory_format)
     measure = needed if measure is None else measure
     costs = measured_costs(factories, inputs, where, apart, known, machine_name(where), measure=measure)
     if not isinstance(recipe.cut, tuple) and recipe.blocks > 1:

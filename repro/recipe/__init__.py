@@ -14,12 +14,12 @@ from repro.recipe.suite import Entry, catalogue, is_recipe
 from repro.recipe.sweep import Given, combinations
 
 if TYPE_CHECKING:
+    from repro.recipe.optimizers import OptimizerSpec
     from repro.recipe.schema import (
         DataSpec,
         GradientRule,
         GradientSpec,
         ModelSpec,
-        OptimizerSpec,
         Recipe,
         RuntimeSpec,
         StragglerSpec,

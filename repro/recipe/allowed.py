@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 
 from repro.methods import BUILT_IN
+from repro.recipe.optimizers import OPTIMIZERS
 from repro.recipe.schema import Recipe
 from repro.recipe.suite import catalogue
 
+# Groups whose settings depend on their name.
+_BY_NAME: dict[str, Mapping[str, type[BaseModel]]] = {"method": BUILT_IN, "optimizer": OPTIMIZERS}
 _NOT_SET = ("name", "group", "reproduces", "profile")  # these name a recipe; --set does not
 
 
 def keys() -> list[str]:
-    """Dotted keys of all settings, those of every built-in method among them."""
+    """Dotted keys of all settings, those of every built-in method and optimiser among them."""
     found = []
     for key, field in Recipe.model_fields.items():
         if key in _NOT_SET:
             continue
         group = group_of(field.annotation)
-        if key == "method":
+        if key in _BY_NAME:
             found += [
-                f"method.{name}"
-                for name in dict.fromkeys(n for m in BUILT_IN.values() for n in m.model_fields)
+                f"{key}.{name}"
+                for name in dict.fromkeys(n for m in _BY_NAME[key].values() for n in m.model_fields)
             ]
         else:
             found += [f"{key}.{name}" for name in group.model_fields] if group else [key]
@@ -34,8 +37,8 @@ def keys() -> list[str]:
 
 def values(key: str) -> list[str]:
     """The values of a setting that has a fixed set of them, in the schema's order; empty for others."""
-    if key in ("method", "method.name"):
-        return list(BUILT_IN)
+    if key.removesuffix(".name") in _BY_NAME:
+        return list(_BY_NAME[key.removesuffix(".name")])
     if key in ("model", "model.name"):
         return sorted({entry.model for entry in catalogue().values()})
     if key == "data":
@@ -61,12 +64,12 @@ def group_of(annotation: Any) -> type[BaseModel] | None:
 
 
 def _annotations(key: str) -> list[Any]:
-    """The types of a setting: one, or one for each method that has it."""
+    """The types of a setting: one, or one for each method or optimiser that has it."""
     *parents, last = key.split(".")
     models: list[type[BaseModel]] = [Recipe]
     for parent in parents:
-        if parent == "method" and models == [Recipe]:
-            models = list(BUILT_IN.values())
+        if parent in _BY_NAME and models == [Recipe]:
+            models = list(_BY_NAME[parent].values())
             continue
         fields = [model.model_fields[parent] for model in models if parent in model.model_fields]
         models = [group for field in fields if (group := group_of(field.annotation))]

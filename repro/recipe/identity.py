@@ -26,7 +26,9 @@ _LEFT_OUT = {
 _OF_ESTIMATORS = ("scale", "kernel", "samples")
 # Settings that were added later: they count only where they are not at their default, so that older hashes stay.
 _ONLY_WHERE_USED: dict[str, Any] = {
-    "timing_only": False, "norm_recalibration": 0, "method.queues": "split",
+    "timing_only": False, "norm_recalibration": 0, "corrections": [], "method.queues": "split",
+    "optimizer.schedule": "step", "optimizer.cosine_floor": 0.0, "optimizer.cosine_steps": None,
+    "optimizer.warmup_steps": 0, "optimizer.warmup_start": 0.0, "optimizer.clip_norm": None, "optimizer.clip": "block",
 }  # fmt: skip
 
 
@@ -56,9 +58,14 @@ def counted(recipe: Recipe) -> dict[str, Any]:
     for key, default in _ONLY_WHERE_USED.items():
         *parents, name = key.split(".")
         group = values[parents[0]] if parents else values
-        if name in group and group[name] == default:
+        if name in group and group[name] == default:  # method.queues is a setting of one method
             del group[name]
     return values
+
+
+def came_later(key: str, value: Any) -> bool:
+    """Whether a dotted setting is newer than the first hashes and at its default, so that it does not count."""
+    return key in _ONLY_WHERE_USED and bool(_ONLY_WHERE_USED[key] == value)
 
 
 def _estimates(recipe: Recipe) -> bool:

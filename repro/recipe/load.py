@@ -85,8 +85,8 @@ def _own(path: Path) -> dict[str, Any]:
 
 def _assign(raw: dict[str, Any], key: str, value: Any) -> None:
     *parents, last = key.split(".")
-    if parents == ["method"] and isinstance(raw.get("method"), str):
-        raw["method"] = {"name": raw["method"]}
+    if parents in (["method"], ["optimizer"]) and isinstance(raw.get(parents[0]), str):
+        raw[parents[0]] = {"name": raw[parents[0]]}
     node: Any = raw
     for parent in parents:
         node = node.setdefault(parent, {})

@@ -14,6 +14,10 @@ from repro.errors import UserError, nearest
 
 SETTINGS = "settings"  # folder of what recipes extend; no recipes themselves
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_OF_A_NAME = {
+    "method": None,
+    "optimizer": "sgd",
+}  # groups whose settings depend on their name; the name without one
 _NAMED = ("model", "data", "method")  # groups of settings that may be given by their name alone
 
 # Settings of the suite's recipe of that name; UserError where there is no such recipe.
@@ -34,16 +38,23 @@ def settings_of(path: Path, suite: Suite | None = None, below: tuple[Path, ...] 
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Deep merge; `over` wins. A method of another `name` replaces (its settings belong to that name)."""
+    """Deep merge; `over` wins. A method or optimiser of another `name` replaces: its settings belong to that name."""
     merged = dict(base)
     for key, value in over.items():
         old = merged.get(key)
         same_kind = isinstance(old, Mapping) and isinstance(value, Mapping)
-        if same_kind and not (key == "method" and value.get("name", old.get("name")) != old.get("name")):  # type: ignore[union-attr]
+        if same_kind and not _replaces(key, old, value):  # type: ignore[arg-type]
             merged[key] = merge(old, value)  # type: ignore[arg-type]
         else:
             merged[key] = _copy(value)
     return merged
+
+
+def _replaces(key: str, old: Mapping[str, Any], value: Mapping[str, Any]) -> bool:
+    if key not in _OF_A_NAME:
+        return False
+    name = old.get("name", _OF_A_NAME[key])
+    return bool(value.get("name", name) != name)
 
 
 def _base(path: Path, base: str, suite: Suite | None, chain: tuple[Path, ...]) -> dict[str, Any]:

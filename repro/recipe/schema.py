@@ -6,9 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Discriminator,
     Field,
     SerializeAsAny,
@@ -17,22 +15,17 @@ from pydantic import (
     model_validator,
 )
 
+from repro.corrections import Correction, parse_corrections
 from repro.methods import Method, parse_method
 from repro.paths import plain_name
+from repro.recipe.compatibility import check_corrections
+from repro.recipe.optimizers import SGD, OptimizerSpec, parse_optimizer
+from repro.recipe.spec import Fraction, NonNegative, PositiveInt, Spec
 
-PositiveInt = Annotated[int, Field(ge=1, strict=True)]
 PlainName = Annotated[str, AfterValidator(plain_name)]
-Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
-NonNegative = Annotated[float, Field(ge=0.0)]
 
 ESTIMATORS = ("full", "zero", "random", "top1", "sampled", "shared-topk")
 SCHEDULES = ("s1", "s2", "s3", "early", "all", "measured", "alternate")
-
-
-class Spec(BaseModel):
-    """Base of all settings: immutable, unknown keys refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class ModelSpec(Spec):
@@ -62,27 +55,6 @@ class DataSpec(Spec):
     skip_corrupt: bool = False  # imagenet only
     num_workers: Annotated[int, Field(ge=0, strict=True)] = 0  # imagenet only; changes no number
     path: str | None = None  # folder of the files; None = the data root; changes no number
-
-
-class OptimizerSpec(Spec):
-    """SGD with an optional momentum and step decays; the schedule counts a block's own updates."""
-
-    name: Literal["sgd"] = "sgd"
-    lr: NonNegative = 0.1
-    momentum: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
-    nesterov: bool = False
-    weight_decay: NonNegative = 0.0
-    weight_decay_layers: tuple[str, ...] | None = None  # layers that decay; None = all
-    milestones: tuple[PositiveInt, ...] = ()  # epochs after which lr is multiplied by `decay`
-    decay: Annotated[float, Field(gt=0.0, le=1.0)] = 0.1
-
-    @model_validator(mode="after")
-    def _check(self) -> OptimizerSpec:
-        if self.nesterov and self.momentum == 0.0:
-            raise ValueError("nesterov needs momentum > 0")
-        if list(self.milestones) != sorted(set(self.milestones)):
-            raise ValueError(f"milestones must increase, got {list(self.milestones)}")
-        return self
 
 
 def _number_as_text(value: Any) -> Any:
@@ -150,7 +122,8 @@ class Recipe(Spec):
     method: SerializeAsAny[Method]
     blocks: PositiveInt = 1
     cut: Literal["measured", "estimated"] | tuple[PositiveInt, ...] = "measured"
-    optimizer: OptimizerSpec = OptimizerSpec()
+    optimizer: SerializeAsAny[OptimizerSpec] = SGD()
+    corrections: tuple[SerializeAsAny[Correction], ...] = ()  # of staleness; applied in this order
     epochs: PositiveInt = 1
     max_steps: PositiveInt | None = None
     evaluate_every: PositiveInt = 1  # epochs
@@ -171,6 +144,16 @@ class Recipe(Spec):
     def _method(cls, value: Any) -> Method:
         return parse_method(value)
 
+    @field_validator("optimizer", mode="before")
+    @classmethod
+    def _optimizer(cls, value: Any) -> OptimizerSpec:
+        return parse_optimizer(value)
+
+    @field_validator("corrections", mode="before")
+    @classmethod
+    def _corrections(cls, value: Any) -> tuple[Correction, ...]:
+        return parse_corrections(value)
+
     @model_validator(mode="after")
     def _check(self) -> Recipe:
         if isinstance(self.cut, tuple):
@@ -182,6 +165,7 @@ class Recipe(Spec):
             if list(self.cut) != sorted(set(self.cut)):
                 raise ValueError(f"cut must increase, got {list(self.cut)}")
         self.method.check(self.blocks, self.data.batch_size)
+        check_corrections(self)
         if self.timing_only and self.experiment != "straggler":
             raise ValueError(
                 f"timing_only = true: a timing-only run trains nothing, so that only straggler recipes may ask for it, "

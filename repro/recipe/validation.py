@@ -7,9 +7,11 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from repro.corrections import Correction, find_correction, parse_corrections
 from repro.errors import UserError, nearest
 from repro.methods import find_method, parse_method
 from repro.recipe.allowed import takes_list, values
+from repro.recipe.optimizers import SGD, OptimizerSpec, find_optimizer, parse_optimizer
 from repro.recipe.schema import Recipe
 
 _NEEDED = {"model": "resnet98", "data": "digits", "method": "bp"}  # all else has a default; with an example
@@ -37,11 +39,44 @@ def build(raw: Mapping[str, Any]) -> Recipe:
         raise UserError(_sentence(error, "method.", method)) from None
     except ValueError as error:
         raise UserError(str(error)) from None
+    if "optimizer" in given:
+        given["optimizer"] = _optimizer(given["optimizer"])
+    if "corrections" in given:
+        given["corrections"] = _corrections(given["corrections"])
     try:
         recipe = Recipe.model_validate(given)
     except ValidationError as error:
         raise UserError(_sentence(error, "", Recipe)) from None
     return recipe.model_copy(update={"method": recipe.method.resolve(recipe.blocks)})
+
+
+def _optimizer(value: Any) -> OptimizerSpec:
+    if value is None:
+        names = ", ".join(f"optimizer.{name}" for name in SGD.model_fields)
+        raise UserError(f"optimizer has no value: it is a group of settings, {names}")
+    kind: type[BaseModel] | None = None
+    try:
+        kind = find_optimizer(value)
+        return parse_optimizer(value)
+    except ValidationError as error:
+        raise UserError(_sentence(error, "optimizer.", kind)) from None
+    except ValueError as error:
+        raise UserError(str(error)) from None
+
+
+def _corrections(value: Any) -> tuple[Correction, ...]:
+    found: list[Correction] = []
+    rows = value if isinstance(value, (list, tuple)) else [value]
+    for i, row in enumerate(rows):
+        kind: type[BaseModel] | None = None
+        try:
+            kind = find_correction(row.get("name")) if isinstance(row, Mapping) else None
+            found += parse_corrections([row])
+        except ValidationError as error:
+            raise UserError(_sentence(error, f"corrections.{i}.", kind)) from None
+        except ValueError as error:
+            raise UserError(f"corrections: {error}") from None
+    return tuple(found)
 
 
 def _sentence(error: ValidationError, prefix: str, model: type[BaseModel] | None) -> str:

@@ -234,3 +234,31 @@ def test_a_method_of_ones_own_that_is_elsewhere_now_is_not_called_stale(tmp_path
     table = tables.build("accuracy", tmp_path)
     assert table.problems == []
     assert "with method.name bp -> ./patient.py:Patient" in table.rows[0]["note"]
+
+
+def test_corrections_and_optimisers_make_rows_of_their_own(tmp_path: Path) -> None:
+    """What a name brings along at its default is not repeated behind it."""
+    asked: list[dict[str, Any]] = [
+        {},
+        {"corrections": ["prediction", {"name": "rescheduling", "epochs": 3}]},
+        {"optimizer": {"name": "nadam", "lr": 0.002, "beta1": 0.99}},
+        {"optimizer": "adamw"},
+    ]
+    for i, overrides in enumerate(asked):
+        given = {"recipe": "ddg-resnet98-k2", "overrides": overrides, "swept": []}
+        make_run(
+            tmp_path,
+            "ddg-resnet98-k2",
+            0,
+            epochs=training(2),
+            settings=overrides,
+            given=given,
+            number=f"{i}" * 12,
+        )
+    rows = tables.build("accuracy", tmp_path, profile="smoke").rows
+    assert [row["method"] for row in rows] == [
+        "DDG (mailbox)",
+        "DDG (mailbox) + prediction + rescheduling (3 epochs)",
+        "DDG (mailbox), AdamW",
+        "DDG (mailbox), NAdam, beta1 0.99",
+    ]

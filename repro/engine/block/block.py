@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from repro.engine.block.corrector import Corrector
 from repro.engine.block.finite import FiniteCheck
 from repro.engine.block.late_weights import LateWeights
 from repro.engine.block.norm_passes import NormPasses
@@ -63,6 +64,7 @@ class Block:
         deferred: bool,
         approximation: Approximation | None = None,
         side_stream: torch.cuda.Stream | None = None,
+        corrector: Corrector | None = None,
         delay: int | None = None,
         present_weights: bool = False,
     ) -> None:
@@ -71,7 +73,7 @@ class Block:
         self.recompute, self.stash, self.clone_input = recompute, stash, clone_input
         self.norm_statistics = norm_statistics
         self.approximation = approximation
-        self.side_stream = side_stream
+        self.side_stream, self.corrector = side_stream, corrector or Corrector((), None, optimizer)
         self._updated: torch.cuda.Event | None = (
             None  # after the last update: a replay needs to wait for no more
         )
@@ -91,10 +93,14 @@ class Block:
         """Run the block on input x [n, ...] of (batch, micro); returns its output without graph (the loss at the end)."""
         entry = Entry(x.detach().requires_grad_(not self.first), labels, weight)
         self.in_flight[key] = entry
+        entry.weights = self.corrector.predicted(key[0], self.updates)
         if self.recompute:
             counts = self.norm_statistics in ("forward", "both")
-            with self._norms.counted(counts, key[0], False), self._version(key[0]), torch.no_grad():
-                return self._run(key, entry)
+            with self._norms.counted(counts, key[0], False), self._version(key[0], entry), torch.no_grad():
+                y = self._run(key, entry)
+            if self._ring is None:
+                entry.weights = None  # only the forward is predicted: the replay is at the weights of now
+            return y
         entry.y = self._graph(key, entry, update_statistics=True)
         return entry.y.detach()
 
@@ -115,9 +121,12 @@ class Block:
         entry.kept = None  # the graph alone holds them now, and frees them one by one
         if self.side_stream is not None:
             torch.cuda.current_stream().wait_stream(self.side_stream)
+        late = None if self._late is None else self.corrector.backward_weights()
         if entry.y.requires_grad:
-            torch.autograd.backward(entry.y, gradient)
+            with self.optimizer.holding(late):
+                torch.autograd.backward(entry.y, gradient)
         if entry.weights is not None:  # the graph ends in older tensors of the same weights
+            self.corrector.taken_at(entry.weights)
             for present, older in zip(self.optimizer.weights, entry.weights, strict=True):
                 present.grad = older.grad if present.grad is None else present.grad + older.grad  # type: ignore[operator]
                 older.grad = None
@@ -126,16 +135,17 @@ class Block:
     def update(self) -> None:
         """Optimiser step with the gradients of the batch, all checked to be finite; counts the update."""
         self._norms.commit(self.updates)
+        self.corrector.compensate(None if self._ring is None else self._ring.version(self.updates))
         if self._ring is not None:
             self._ring.advance(self.updates)
         self._finite.check(self.updates)
-        if self.stash and self.in_flight:
+        if self.stash and any(entry.weights is None for entry in self.in_flight.values()):
             before = self.optimizer.weights
             for entry in self.in_flight.values():
                 if entry.weights is None:
                     entry.weights = before
             self.optimizer.renew()
-        self.optimizer.step(self.updates)
+        self.corrector.step(self.updates)
         self.updates += 1
         if self.side_stream is not None:
             self._updated = torch.cuda.Event()  # type: ignore[no-untyped-call]
@@ -179,7 +189,7 @@ class Block:
 
     def _graph(self, key: Key, entry: Entry, update_statistics: bool) -> Tensor:
         samples = entry.x.shape[0]
-        with self._norms.counted(update_statistics, key[0], self.recompute), self._version(key[0]):
+        with self._norms.counted(update_statistics, key[0], self.recompute), self._version(key[0], entry):
             if samples in self.graph_bytes:
                 return self._late_graph(key, entry) if self._late is not None else self._run(key, entry)
             saved = SavedBytes([entry.x, *self._modules.parameters(), *self._modules.buffers()])
@@ -199,9 +209,11 @@ class Block:
         entry.kept = kept
         return y
 
-    def _version(self, batch: int) -> AbstractContextManager[None]:
-        """With the weights of `batch` in their places."""
-        return nullcontext() if self._ring is None else self._ring.at(batch, self.updates)
+    def _version(self, batch: int, entry: Entry) -> AbstractContextManager[None]:
+        """With the weights of `batch` in their places: its version, or those that a correction has predicted."""
+        if entry.weights is None and self._ring is not None:
+            return self._ring.at(batch, self.updates)
+        return self.optimizer.holding(entry.weights)
 
     @contextmanager
     def _beside(self, x: Tensor) -> Iterator[None]:
@@ -232,14 +244,14 @@ class Block:
             if entry.weights and id(entry.weights) not in seen:
                 seen.add(id(entry.weights))
                 total += tensor_bytes(entry.weights)
+        total += sum(tensor_bytes(w) for w in self.corrector.upcoming.values() if id(w) not in seen)
         return total + (tensor_bytes(self._ring.tensors()) if self._ring is not None else 0)
 
     def static_bytes(self) -> int:
-        """Bytes of weights, their gradients, statistics and momentum."""
+        """Bytes of weights, their gradients, statistics and the optimiser's state."""
         weights = tensor_bytes(self._modules.parameters())
-        return (
-            2 * weights + tensor_bytes(self._modules.buffers()) + tensor_bytes(self.optimizer.state_tensors())
-        )
+        remembered = tensor_bytes(self.optimizer.state_tensors()) + self.corrector.held_bytes()
+        return 2 * weights + tensor_bytes(self._modules.buffers()) + remembered
 
     def state(self) -> dict[str, Any]:
         """Everything that decides how the block goes on, as plain tensors and numbers."""
@@ -265,9 +277,10 @@ class Block:
         return {
             "updates": self.updates,
             "layers": {name: layer.state_dict() for name, layer in self.layers},
-            "optimizer": None if self.optimizer.sgd is None else self.optimizer.sgd.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
             "versions": [[t.detach() for t in version] for version in versions],
             "in_flight": entries,
+            "corrections": self.corrector.state(),
             "ring": {} if self._ring is None else self._ring.state(),
             "moments": self._norms.state(),
         }
@@ -277,8 +290,8 @@ class Block:
         self.updates = state["updates"]
         for name, layer in self.layers:
             layer.load_state_dict(state["layers"][name])
-        if self.optimizer.sgd is not None:
-            self.optimizer.sgd.load_state_dict(state["optimizer"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.corrector.load_state(state["corrections"])
         versions = [[t.requires_grad_() for t in version] for version in state["versions"]]
         if self._ring is not None:
             self._ring.load_state(state["ring"])
@@ -289,10 +302,7 @@ class Block:
             entry.kept = row["kept"]
             key = (int(row["key"][0]), int(row["key"][1]))
             self.in_flight[key] = entry
+            entry.weights = None if row["version"] is None else versions[row["version"]]
             if self.recompute:
                 continue
-            entry.weights = None if row["version"] is None else versions[row["version"]]
-            present = self.optimizer.swap(entry.weights) if entry.weights is not None else None
             entry.y = self._graph(key, entry, update_statistics=False)
-            if present is not None:
-                self.optimizer.swap(present)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import nn
 
 from repro import gradient, models
+from repro.corrections import Place
 from repro.engine.block.block import Block
+from repro.engine.block.corrector import Corrector
 from repro.engine.block.optimizer import BlockOptimizer
 from repro.engine.block.samples import Samples
 from repro.engine.block.stopwatch import Stopwatch
 from repro.engine.block.timed_block import TimedBlock, TimedSamples
 from repro.planning.block_times import BlockTimes
+from repro.planning.optimizer_rules import inner_matrices, named_layers
 from repro.planning.run_plan import Plan
+from repro.recipe.optimizers import Muon, NAdam
 from repro.schedule import Schedule
 
 
@@ -23,6 +29,35 @@ def build_parts(
     if times is None:
         return Samples(plan, index, seed), build_block(plan, index, seed, schedule)
     return TimedSamples(plan, index, seed), TimedBlock(plan, index, schedule, times, watch)
+
+
+def build_optimizer(
+    plan: Plan,
+    index: int,
+    layers: Sequence[tuple[str, nn.Module]],
+    schedule: Schedule,
+    factories: Sequence[models.LayerFactory],
+) -> BlockOptimizer:
+    """The optimiser of block `index` over its `layers`; `factories`: of the whole network."""
+    recipe, spec = plan.recipe, plan.recipe.optimizer
+    beta1 = None
+    if isinstance(spec, NAdam):
+        beta1 = spec.block_beta1(schedule.staleness[index], plan.blocks)
+    return BlockOptimizer(
+        layers,
+        spec,
+        plan.steps_per_epoch,
+        recipe.method.lr_factor(index, plan.blocks),
+        total_updates=plan.steps_per_epoch * recipe.epochs,
+        beta1=beta1,
+        matrices=inner_matrices(named_layers(factories), spec) if isinstance(spec, Muon) else (),
+    )
+
+
+def build_corrector(plan: Plan, index: int, optimizer: BlockOptimizer, schedule: Schedule) -> Corrector:
+    """The corrections of block `index`."""
+    place = Place(index, plan.blocks, schedule.staleness[index], plan.steps_per_epoch)
+    return Corrector(plan.recipe.corrections, place, optimizer, kept_versions=schedule.kept_versions)
 
 
 def build_block(plan: Plan, index: int, seed: int, schedule: Schedule) -> Block:
@@ -42,9 +77,7 @@ def build_block(plan: Plan, index: int, seed: int, schedule: Schedule) -> Block:
             epochs=recipe.epochs,
             numbers=gradient.number_convolutions([(f.name, f.build(0)) for f in factories]),
         )
-    optimizer = BlockOptimizer(
-        layers, recipe.optimizer, plan.steps_per_epoch, recipe.method.lr_factor(index, plan.blocks)
-    )
+    optimizer = build_optimizer(plan, index, layers, schedule, factories)
     side: torch.cuda.Stream | None = None
     # Where blocks share a stream, a replay beside it could overtake the neighbour's forward that it replays.
     if recipe.runtime.two_streams and device.type == "cuda" and plan.engine == "processes":
@@ -65,6 +98,7 @@ def build_block(plan: Plan, index: int, seed: int, schedule: Schedule) -> Block:
         deferred=recipe.method.micro_batches(recipe.data.batch_size) > 1,
         approximation=approximation,
         side_stream=side,
+        corrector=build_corrector(plan, index, optimizer, schedule),
         delay=schedule.staleness[index] if schedule.kept_versions else None,
         present_weights=schedule.present_weights and schedule.staleness[index] > 0,
     )

@@ -27,6 +27,11 @@ class WeightRing:
         self.optimizer, self.delay = optimizer, delay
         self.older: dict[int, list[Tensor]] = {}
 
+    def version(self, updates: int) -> list[Tensor]:
+        """The weights that the batch of update number `updates` was forwarded at; its gradient is in their .grad."""
+        number = max(0, updates - self.delay)
+        return self.optimizer.weights if number == updates else self.older[number]
+
     @contextmanager
     def at(self, batch: int, updates: int) -> Iterator[None]:
         """With the weights that `batch` is forwarded at in their places; `updates` have been made."""

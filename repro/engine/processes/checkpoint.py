@@ -23,7 +23,7 @@ import torch
 from repro.errors import RunFailed
 from repro.store import to_json, write_atomically
 
-FORMAT = 2  # raise when the content of the files changes
+FORMAT = 3  # raise when the content of the files changes
 
 
 def save_block(folder: Path, epoch: int, block: int, state: dict[str, Any]) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from repro.report.stored.group import Group
+from repro.report.stored.group import OPTIMIZER_NAMES, Group
 
 
 def difference(block: int) -> Callable[[dict[str, Any]], Any]:
@@ -24,8 +24,11 @@ def norm(row: dict[str, Any]) -> Any:
 
 
 def optimizer(group: Group) -> str:
-    """ "SGD" or "momentum SGD"."""
+    """ "SGD" or "momentum SGD", or another optimiser's name."""
     settings = group.settings.get("optimizer") or {}
+    name = str(settings.get("name", "sgd"))
+    if name != "sgd":
+        return OPTIMIZER_NAMES.get(name, name)
     return "momentum SGD" if settings.get("momentum") else "SGD"
 
 

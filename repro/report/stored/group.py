@@ -11,6 +11,7 @@ from repro.report.stats import mean_interval
 from repro.report.table import Measured
 from repro.store import COMPLETE, StoredRun
 
+OPTIMIZER_NAMES = {"adamw": "AdamW", "nadam": "NAdam", "muon": "Muon"}
 Reader = Callable[[StoredRun], Any]
 ELSEWHERE = frozenset({"num_workers", "path"})  # settings of the data that change no number
 
@@ -53,7 +54,7 @@ class Group:
     @property
     def label(self) -> str:
         """The method as tables print it, with the approximated gradient where there is one."""
-        words = str(self.fact("label") or _label(self.settings))
+        words = str(self.fact("label") or _label(self.settings)) + update_label(self.settings)
         gradient = gradient_label(self.settings)
         if not gradient:
             return words
@@ -235,6 +236,27 @@ def gradient_label(settings: Mapping[str, Any]) -> str:
         return "full" if settings.get("group") == "gradient-approximation" else ""
     words = f"{'+'.join(names)} {'rules' if rules else schedule}"
     return words + (", scale 1/128" if gradient.get("scale") == "paper" else "")
+
+
+def update_label(settings: Mapping[str, Any]) -> str:
+    """ " + prediction, AdamW": the corrections, and the optimiser where it is not SGD; "" without either."""
+    words = ""
+    corrections = settings.get("corrections")
+    for given in corrections if isinstance(corrections, list) else []:
+        name = str(given.get("name", "")) if isinstance(given, Mapping) else str(given)
+        words += f" + {_correction_label(name, given)}"
+    optimizer = _nested(settings, "optimizer", "name") or "sgd"
+    return words if optimizer == "sgd" else f"{words}, {OPTIMIZER_NAMES.get(optimizer, optimizer)}"
+
+
+def _correction_label(name: str, given: Any) -> str:
+    """A built-in correction's own words; of a user's class, which no report runs, its name."""
+    from repro.corrections import BUILT_IN
+
+    try:
+        return BUILT_IN[name].model_validate(given).label()
+    except (KeyError, ValueError):
+        return name.rpartition(":")[2]
 
 
 def _label(settings: Mapping[str, Any]) -> str:

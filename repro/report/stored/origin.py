@@ -118,7 +118,12 @@ def numbers(settings: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings that cannot be read today, as they are stored."""
-    return {k: v for k, v in flatten(settings).items() if k not in _NAMES and not k.startswith("runtime.")}
+    from repro.recipe.identity import came_later
+
+    found = flatten(settings).items()
+    return {
+        k: v for k, v in found if k not in _NAMES and not k.startswith("runtime.") and not came_later(k, v)
+    }
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Changes:

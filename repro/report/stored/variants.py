@@ -14,7 +14,7 @@ SIZE = frozenset({
     "blocks", "cut", "experiment", "epochs", "max_steps", "evaluate_every", "optimizer.milestones", "model.name",
     "data.name", "data.train_limit", "data.test_limit", "data.image_size", "straggler.probability", "straggler.delay",
 })  # fmt: skip
-_IN_LABEL = ("gradient.estimator", "gradient.schedule", "gradient.scale")
+_IN_LABEL = ("gradient.estimator", "gradient.schedule", "gradient.scale", "corrections", "optimizer.name")
 
 
 def named(groups: Iterable[Group]) -> list[Group]:
@@ -32,12 +32,27 @@ def named(groups: Iterable[Group]) -> list[Group]:
 
 def swept(group: Group) -> tuple[str, ...]:
     """Keys that the command changed and that neither the label nor another column shows."""
-    return tuple(key for key in sorted(group.changed) if key not in SIZE and not in_label(key))
+    return tuple(
+        key
+        for key in sorted(group.changed)
+        if key not in SIZE and not in_label(key) and not _comes_with_the_name(key, group)
+    )
 
 
 def in_label(key: str) -> bool:
     """Whether the method's label, or that of the approximated gradient, says it."""
     return key.split(".")[0] == "method" or key in _IN_LABEL
+
+
+def _comes_with_the_name(key: str, group: Group) -> bool:
+    """Whether a setting is there, or is not, only because another optimiser was named, and is at its default."""
+    if not key.startswith("optimizer.") or "optimizer.name" not in group.changed:
+        return False
+    from repro.recipe.optimizers import OPTIMIZERS
+
+    kind = OPTIMIZERS.get(str(group.changed["optimizer.name"][1]))
+    field = kind.model_fields.get(key.removeprefix("optimizer.")) if kind else None
+    return field is None or field.get_default() == group.changed[key][1]
 
 
 def judged(group: Group) -> bool:

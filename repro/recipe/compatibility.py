@@ -1,0 +1,46 @@
+"""Settings that must fit each other across groups: corrections and optimiser against the method's schedule."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from repro.corrections import Facts
+from repro.recipe.optimizers import NAdam
+
+if TYPE_CHECKING:
+    from repro.recipe.schema import Recipe
+
+
+def check_corrections(recipe: Recipe) -> None:
+    """Raise ValueError where a correction, or NAdam's beta1 by block, makes no sense with the method."""
+    spec = recipe.optimizer
+    by_block = isinstance(spec, NAdam) and spec.beta1_per_block
+    if not recipe.corrections and not by_block:
+        return
+    schedule = recipe.method.schedule(recipe.blocks, 1, {})
+    if isinstance(spec, NAdam) and by_block:
+        for k, m in enumerate(schedule.staleness):
+            if (beta1 := spec.block_beta1(m, recipe.blocks)) >= 1.0:
+                raise ValueError(
+                    f"optimizer.beta1_per_block = true gives beta1 = {beta1:g} in block {k} with its staleness of {m}, "
+                    "but beta1 < 1 is needed: give optimizer.beta1"
+                )
+    if recipe.timing_only and recipe.corrections:
+        raise ValueError(
+            "corrections: a timing-only run trains nothing, so that there is nothing to correct: give []"
+        )
+    if recipe.experiment not in ("train", "straggler") and recipe.corrections:
+        raise ValueError(
+            f"corrections are of runs that train; experiment = '{recipe.experiment}' compares plain gradients: give []"
+        )
+    facts = Facts(
+        method=recipe.method.name,
+        synchronous=recipe.method.synchronous,
+        staleness=schedule.staleness,
+        replays=tuple(again and not schedule.kept_versions for again in schedule.recompute),
+        two_weights=schedule.present_weights,
+        optimizer=spec.name,
+        has_direction=spec.momentum_like,
+    )
+    for correction in recipe.corrections:
+        correction.check(facts)
