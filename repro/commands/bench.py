@@ -15,10 +15,10 @@ from repro.recipe import parse_overrides
 if TYPE_CHECKING:
     from repro.benchmarks.turns import Turns
 
-NAMES = ("engine", "growth", "kernels", "peers", "pipeline", "sequential", "startup")
+NAMES = ("compute", "engine", "growth", "kernels", "peers", "pipeline", "sequential", "startup")
 ALL = "all"
 # the order; what is cut off comes last
-IN_ALL = ("peers", "pipeline", "engine", "sequential", "startup", "growth", "kernels")
+IN_ALL = ("peers", "pipeline", "engine", "compute", "sequential", "startup", "growth", "kernels")
 
 Rows = list[dict[str, Any]]
 
@@ -188,6 +188,12 @@ def _rows_of(bench: Any, options: dict[str, Any], turns: Turns) -> Rows:
     return rows
 
 
+def _compute(options: dict[str, Any], turns: Turns) -> Rows:
+    from repro.benchmarks.compute import ComputeBench
+
+    return _rows_of(ComputeBench, options, turns)
+
+
 def _growth(options: dict[str, Any], turns: Turns) -> Rows:
     from repro.benchmarks.growth import GrowthBench
 
@@ -223,6 +229,7 @@ def _only(options: dict[str, Any], known: Sequence[str]) -> None:
 
 
 _BENCHMARKS: dict[str, Callable[[dict[str, Any], Turns], Rows]] = {
+    "compute": _compute,
     "engine": _engine,
     "growth": _growth,
     "kernels": _kernels,

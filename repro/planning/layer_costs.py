@@ -44,74 +44,116 @@ def measured_costs(
     Medians over passes, then means over layers that are made alike. The file belongs to model, shapes,
     device, machine and thread count.
     """
-    kinds = [
-        f"{factory.kind}|{shape}|{i == 0}"
-        for i, (factory, shape) in enumerate(zip(factories, inputs, strict=True))
-    ]
+    costs, path = known_costs(factories, inputs, device, threads, folder, machine)
+    if costs is not None or not measure:
+        return costs
+    return keep(path, measure_in_turn([factories], inputs, device, threads)[0], machine, threads)
+
+
+def known_costs(
+    factories: Sequence[LayerFactory],
+    inputs: Sequence[Shape],
+    device: torch.device,
+    threads: int,
+    folder: Path,
+    machine: str,
+) -> tuple[list[LayerCost] | None, Path]:
+    """What has been measured before, None where nothing has, and the file that it is in or belongs into."""
+    kinds = _kinds(factories, inputs)
     # The address that a function prints is another in every process.
     names = [re.sub(r" at 0x[0-9a-f]+", "", kind) for kind in kinds]
     text = "\n".join([str(_FORMAT), machine, device.type, str(threads), torch.__version__, *names])
     path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
-    known = _read(path, len(kinds))
-    if known is not None or not measure:
-        return known
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        layers = [factory.build(0).to(device).train() for factory in factories]
-        forwards, backwards = _passes(layers, inputs[0], device)
-        sizes: dict[str, tuple[int, int, int]] = {}
-        for i, (kind, layer, shape) in enumerate(zip(kinds, layers, inputs, strict=True)):
-            if kind not in sizes:
-                sizes[kind] = saved_by_layer(layer, torch.randn(shape, device=device).requires_grad_(i > 0))
-    finally:
-        torch.set_num_threads(before)
-    alike = {kind: [i for i, other in enumerate(kinds) if other == kind] for kind in sizes}
-    costs = [
-        LayerCost(
-            mean(forwards[i] for i in alike[kind]), mean(backwards[i] for i in alike[kind]), *sizes[kind]
-        )
-        for kind in kinds
-    ]
+    return _read(path, len(kinds)), path
+
+
+def keep(path: Path, costs: list[LayerCost], machine: str, threads: int) -> list[LayerCost]:
+    """Write the costs to their file; returns them."""
     rows = [list(astuple(c)) for c in costs]
     with suppress(OSError):  # without a cache folder the next run measures again
         write_atomically(path, to_json({"machine": machine, "threads": threads, "layers": rows}) + "\n")
     return costs
 
 
-def _passes(
-    layers: Sequence[nn.Module], shape: Shape, device: torch.device
-) -> tuple[list[float], list[float]]:
-    """Median seconds of each layer's forward and backward in whole passes through the network."""
-    x = torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(device)
-    forwards: list[list[float]] = [[] for _ in layers]
-    backwards: list[list[float]] = [[] for _ in layers]
-    for trial in range(PASSES + 1):
+def measure_in_turn(
+    networks: Sequence[Sequence[LayerFactory]], inputs: Sequence[Shape], device: torch.device, threads: int
+) -> list[list[LayerCost]]:
+    """Costs of the layers of several networks with the same shapes, a pass of each in turn.
+
+    A machine that becomes slower meanwhile does so for all of them, so that it does not decide between them.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        timed = [_Passes([factory.build(0).to(device).train() for factory in n], device) for n in networks]
+        x = torch.randn(inputs[0], generator=torch.Generator().manual_seed(0)).to(device)
+        for trial in range(PASSES + 1):
+            for passes in timed:
+                passes.run(x, counts=trial > 0)  # the first one warms up
+        return [
+            _costs(_kinds(factories, inputs), passes, inputs)
+            for factories, passes in zip(networks, timed, strict=True)
+        ]
+    finally:
+        torch.set_num_threads(before)
+
+
+def _kinds(factories: Sequence[LayerFactory], inputs: Sequence[Shape]) -> list[str]:
+    """The same for layers that are made alike, for the same shape."""
+    return [f"{f.kind}|{shape}|{i == 0}" for i, (f, shape) in enumerate(zip(factories, inputs, strict=True))]
+
+
+def _costs(kinds: Sequence[str], passes: _Passes, inputs: Sequence[Shape]) -> list[LayerCost]:
+    """Medians over the passes, means over layers that are made alike, and what their graphs keep."""
+    sizes: dict[str, tuple[int, int, int]] = {}
+    for i, (kind, layer, shape) in enumerate(zip(kinds, passes.layers, inputs, strict=True)):
+        if kind not in sizes:
+            x = torch.randn(shape, device=passes.device).requires_grad_(i > 0)
+            sizes[kind] = saved_by_layer(layer, x)
+    forwards, backwards = ([median(times) for times in t] for t in (passes.forwards, passes.backwards))
+    alike = {kind: [i for i, other in enumerate(kinds) if other == kind] for kind in sizes}
+    return [
+        LayerCost(
+            mean(forwards[i] for i in alike[kind]), mean(backwards[i] for i in alike[kind]), *sizes[kind]
+        )
+        for kind in kinds
+    ]
+
+
+class _Passes:
+    """Whole passes through a network, with the seconds of each layer's forward and backward."""
+
+    def __init__(self, layers: Sequence[nn.Module], device: torch.device) -> None:
+        self.layers, self.device = layers, device
+        self.forwards: list[list[float]] = [[] for _ in layers]
+        self.backwards: list[list[float]] = [[] for _ in layers]
+
+    def run(self, x: torch.Tensor, counts: bool) -> None:
+        """Forward one layer after the other, then backward."""
         leaves, outputs = [], []
         h = x
-        for i, layer in enumerate(layers):
+        for i, layer in enumerate(self.layers):
             leaf = h.detach().requires_grad_(i > 0)
             source = leaf.clone() if i else leaf  # a layer may write to its input
-            start = _now(device)
+            start = _now(self.device)
             y = layer(source)
-            forwards[i].append(_now(device) - start)
+            if counts:
+                self.forwards[i].append(_now(self.device) - start)
             leaves.append(leaf)
             outputs.append(y)
             h = y
         gradient = torch.ones_like(outputs[-1])
-        for i in reversed(range(len(layers))):
-            start = _now(device)
+        for i in reversed(range(len(self.layers))):
+            start = _now(self.device)
             if outputs[i].requires_grad:
                 torch.autograd.backward(outputs[i], gradient)
-            backwards[i].append(_now(device) - start)
+            if counts:
+                self.backwards[i].append(_now(self.device) - start)
             below = leaves[i].grad
             gradient = torch.zeros_like(leaves[i]) if below is None else below
             outputs[i] = outputs[i].detach()
-        for layer in layers:
+        for layer in self.layers:
             layer.zero_grad(set_to_none=True)
-        if trial == 0:  # the first one warms up
-            forwards, backwards = [[] for _ in layers], [[] for _ in layers]
-    return [median(times) for times in forwards], [median(times) for times in backwards]
 
 
 def _read(path: Path, number: int) -> list[LayerCost] | None:

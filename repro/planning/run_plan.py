@@ -154,7 +154,14 @@ def make_plan(
     choice = Choice(recipe.memory_format, {})
     if recipe.memory_format == "auto":
         choice = choose(
-            layers, inputs, where, threads, known, machine_name(where), measure=measure is not False
+            # `apart`: the engine changes no number, so it must not change the choice either
+            layers,
+            inputs,
+            where,
+            apart,
+            known,
+            machine_name(where),
+            measure=measure is not False,
         )
     factories = layers(choice.memory_format)
     check_optimizer(recipe, factories, steps, choice.memory_format)

@@ -94,6 +94,25 @@ def test_dsp_starts_without_a_gap_and_then_has_one_below_the_last_block(
     assert fields["test_accuracy_last"] == engine["test_accuracy_last"]
 
 
+@pytest.mark.parametrize("name", ["2bw", "pipemare", "delayed"])
+def test_the_gap_of_a_late_gradient_begins_at_zero_and_is_measured_at_the_weights_of_now(
+    name: str, tiny: Callable[..., Any], tmp_path: Path
+) -> None:
+    recipe = tiny(
+        experiment="gradient-gap",
+        blocks=3,
+        method={"name": name},
+        max_steps=8,
+        epochs=2,
+        model={"name": "tiny", "batch_norm": False},
+    )
+    _, rows = run(recipe, tmp_path)
+    gaps = [r["difference"] for r in rows if r["kind"] == "gap"]
+    assert max(gaps[0]) < 1e-8
+    late = [0, 1] if name == "pipemare" else [0, 1, 2]  # its last block is never late
+    assert min(row[k] for row in gaps[2:] for k in late) > 1e-7
+
+
 def test_bias_gives_a_row_for_each_layer_and_estimator(tiny: Callable[..., Any], tmp_path: Path) -> None:
     fields, _ = run(tiny(experiment="bias", **{"gradient.estimator": "top1"}), tmp_path)
     assert {r["estimator"] for r in fields["bias"]} == {"full", "top1", "random", "sampled"}

@@ -25,6 +25,10 @@ from tests.pipeline.test_engine_equals_oracle import METHODS
 EPOCHS = 4  # of 7 batches: a checkpoint after each but the last
 CASES: dict[str, dict[str, Any]] = {
     **{name: {"method": method} for name, method in METHODS.items()},
+    "2bw": {"method": {"name": "2bw"}},
+    "2bw-remat": {"method": {"name": "2bw", "micro": 5, "rematerialise": True}},
+    "pipemare": {"method": {"name": "pipemare"}},
+    "delayed": {"method": {"name": "delayed", "delay": 3}},
     "dsp-long-queues": {"method": {"name": "dsp", "staleness": "p=4 q=3"}},
     "top1": {"method": METHODS["dsp"], "gradient.estimator": "top1"},
     "random": {"method": METHODS["bp"], "gradient.estimator": "random", "gradient.schedule": "s3"},

@@ -21,7 +21,7 @@ from repro.oracle import Oracle
 from repro.oracle.late_leaves import differentiate_late
 from repro.oracle.net import Net
 from repro.planning.run_plan import make_plan
-from repro.recipe import OptimizerSpec
+from repro.recipe.optimizers import SGD
 from tests.faults.test_resume import Run, stop_after
 from tests.pipeline.test_engine_equals_oracle import assert_equal
 
@@ -231,7 +231,7 @@ def test_a_module_with_weights_and_parts_has_no_late_product_in_the_oracle() -> 
 @pytest.mark.parametrize("delay", [1, 3])
 def test_a_ring_has_delay_plus_one_versions_and_writes_over_the_oldest(delay: int) -> None:
     layer = nn.Linear(2, 1, bias=False)
-    optimizer = BlockOptimizer([("a", layer)], OptimizerSpec(lr=1.0, momentum=0.0), steps_per_epoch=100)
+    optimizer = BlockOptimizer([("a", layer)], SGD(lr=1.0, momentum=0.0), steps_per_epoch=100)
     ring = WeightRing(optimizer, delay)
     start = layer.weight.detach().clone()
     seen: set[int] = set()
@@ -241,6 +241,7 @@ def test_a_ring_has_delay_plus_one_versions_and_writes_over_the_oldest(delay: in
             assert torch.equal(layer.weight, history[max(0, t - delay)])
             (layer.weight * float(t + 1)).sum().backward()
         assert torch.equal(layer.weight, history[t])
+        assert torch.equal(ring.gather(t)[0], history[max(0, t - delay)])
         ring.advance(t)
         optimizer.step(t)
         history.append(history[-1] - (t + 1))

@@ -14,7 +14,7 @@ from repro.corrections.rescheduling import Rescheduling
 from repro.errors import UserError
 from repro.recipe import run_hash, validate
 from tests.conftest import ROOT
-from tests.pipeline.in_process import engine, oracle, resumed
+from tests.pipeline.in_process import Outcome, engine, oracle, resumed
 
 SGD = {"lr": 0.05, "momentum": 0.9, "nesterov": True, "weight_decay": 0.0005}
 NADAM = {"name": "nadam", "lr": 0.003, "weight_decay": 0.01}
@@ -62,16 +62,24 @@ def recipe_of(tiny: Callable[..., Any], method: Any, corrections: Any, **more: A
     )
 
 
+@pytest.fixture(scope="module")
+def plain() -> dict[str, Outcome]:
+    """What each method gives without corrections."""
+    return {}
+
+
 @pytest.mark.parametrize(("method", "name"), CASES)
 def test_engine_and_oracle_agree_and_the_numbers_are_others(
-    method: str, name: str, tiny: Callable[..., Any]
+    method: str, name: str, tiny: Callable[..., Any], plain: dict[str, Outcome]
 ) -> None:
     """Over an evaluation, the fill and the drain; the correction must have done something."""
     recipe = recipe_of(tiny, method, ALL_LISTS[name])
     found = engine(recipe)
     assert len(found.losses) == 12
     assert found == oracle(recipe)
-    assert found != engine(recipe_of(tiny, method, []))
+    if method not in plain:
+        plain[method] = engine(recipe_of(tiny, method, []))
+    assert found != plain[method]
 
 
 @pytest.mark.parametrize("optimizer", [{"name": "adamw", "lr": 0.003}, NADAM], ids=lambda o: o["name"])
@@ -96,6 +104,20 @@ def test_without_staleness_nothing_changes(name: str, tiny: Callable[..., Any]) 
         )
         assert engine(corrected) == engine(plain)
         assert oracle(corrected) == oracle(plain)
+
+
+@pytest.mark.parametrize(
+    ("method", "blocks", "name"),
+    [({"name": "delayed", "delay": 0}, 2, "all"), ("pipemare", 1, "t1t2"), ("pipemare", 1, "prediction-t2")],
+)
+def test_nor_does_it_for_the_other_methods(
+    method: Any, blocks: int, name: str, tiny: Callable[..., Any]
+) -> None:
+    """Delay 0, and PipeMare at K = 1."""
+    corrected, bare = (
+        engine(recipe_of(tiny, method, given, blocks=blocks, max_steps=4)) for given in (ALL_LISTS[name], [])
+    )
+    assert corrected == bare
 
 
 @pytest.mark.parametrize(("method", "name"), [

@@ -60,7 +60,12 @@ def test_waits_do_not_drift(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("method", "blocks"),
-    [({"name": "bp"}, 2), ({"name": "dsp"}, 4), ({"name": "gpipe", "micro": 2}, 4)],
+    [
+        ({"name": "bp"}, 2),
+        ({"name": "dsp"}, 4),
+        ({"name": "gpipe", "micro": 2}, 4),
+        ({"name": "2bw", "micro": 4}, 4),
+    ],
     ids=str,
 )
 def test_waits_in_real_processes_take_the_simulators_time(

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from repro.planning import memory_formats
+from repro.planning import layer_costs, memory_formats
 from repro.planning.partition import LayerCost
 from repro.planning.run_plan import make_plan
 from repro.report import tables
@@ -17,15 +18,17 @@ from tests.conftest import ROOT
 
 
 @pytest.fixture
-def measured(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[float], None]:
     """Makes channels_last take so many seconds, and contiguous one."""
 
-    def fix(seconds: float) -> None:
-        def costs(factories: Sequence[Any], *_: Any, **__: Any) -> list[LayerCost]:
-            share = (seconds if factories[0].channels_last else 1.0) / len(factories)
-            return [LayerCost(share / 3, 2 * share / 3)] * len(factories)
+    monkeypatch.setenv("REPRO_CACHE", str(tmp_path / "cache"))  # what is kept there would be chosen again
 
-        monkeypatch.setattr(memory_formats, "measured_costs", costs)
+    def fix(seconds: float) -> None:
+        def costs(networks: Sequence[Sequence[Any]], *_: Any) -> list[list[LayerCost]]:
+            taken = [(seconds if n[0].channels_last else 1.0, len(n)) for n in networks]
+            return [[LayerCost(s / 3 / n, 2 * s / 3 / n)] * n for s, n in taken]
+
+        monkeypatch.setattr(memory_formats, "measure_in_turn", costs)
 
     return fix
 
@@ -43,6 +46,37 @@ def test_auto_takes_the_faster_one_and_its_hash(
     assert auto.hash == make_plan(tiny(memory_format=taken), "cpu").hash
     assert auto.hash != make_plan(tiny(memory_format=(
         "contiguous" if taken == "channels_last" else "channels_last")), "cpu").hash  # fmt: skip
+
+
+def test_the_choice_is_kept_and_is_the_same_for_both_engines(
+    tiny: Callable[..., Any], measured: Callable[[float], None]
+) -> None:
+    recipe = tiny(memory_format="auto", blocks=2)
+    assert make_plan(recipe, "cpu", measure=False).memory_format == "contiguous"  # not known yet
+    measured(0.5)
+    first = make_plan(recipe, "cpu")
+    measured(2.0)  # would choose otherwise now
+    again = [make_plan(recipe, "cpu", engine=engine, measure=False) for engine in ("processes", "sequential")]
+    assert [(p.memory_format, p.hash) for p in again] == [("channels_last", first.hash)] * 2
+
+
+def test_both_layouts_are_measured_in_turn(
+    monkeypatch: pytest.MonkeyPatch, tiny: Callable[..., Any], tmp_path: Path
+) -> None:
+    """A machine that becomes slower would favour what is measured first if one came behind the other."""
+    monkeypatch.setenv("REPRO_CACHE", str(tmp_path))
+    passes = []
+    run = layer_costs._Passes.run
+
+    def noted(self: Any, x: Any, counts: bool) -> None:
+        passes.append(isinstance(self.layers[0], torch.nn.Module) and bool(self.layers[0]._forward_hooks))
+        run(self, x, counts)
+
+    monkeypatch.setattr(layer_costs._Passes, "run", noted)
+    make_plan(tiny(memory_format="auto", blocks=2), "cpu")
+    assert passes == [False, True] * (
+        layer_costs.PASSES + 1
+    )  # and nothing is measured a second time for the cut
 
 
 def test_a_run_says_what_was_taken(repro: Callable[..., Any], tmp_path: Path) -> None:

@@ -135,10 +135,11 @@ class Block:
     def update(self) -> None:
         """Optimiser step with the gradients of the batch, all checked to be finite; counts the update."""
         self._norms.commit(self.updates)
-        self.corrector.compensate(None if self._ring is None else self._ring.version(self.updates))
+        used = None if self._ring is None else self._ring.gather(self.updates)
+        self.corrector.compensate(used)
+        self._finite.check(self.updates)
         if self._ring is not None:
             self._ring.advance(self.updates)
-        self._finite.check(self.updates)
         if self.stash and any(entry.weights is None for entry in self.in_flight.values()):
             before = self.optimizer.weights
             for entry in self.in_flight.values():

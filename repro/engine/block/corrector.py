@@ -69,20 +69,18 @@ class Corrector:
     def compensate(self, version: Sequence[Tensor] | None = None) -> None:
         """Correct the gradients of the batch, before anything else looks at them.
 
-        `version`: where versions are kept, the one that the batch met, with the gradients in its .grad.
+        `version`: where versions are kept, the one that the batch met.
         """
-        then, self._then = self._then, None
+        then, self._then = self._then or version, None
         if self.place.staleness < 1:
             return
         present = self.optimizer.weights
-        holders = version if then is None and version is not None else present
         for correction, memory in zip(self.corrections, self.memory, strict=True):
             if not correction.overrides("compensate"):
                 continue
-            older = holders if then is None else then
-            for holder, now, old, known in zip(holders, present, older, memory, strict=True):
-                if holder.grad is not None:
-                    holder.grad = correction.compensate(holder.grad, now.detach(), old.detach(), known)
+            for now, older, known in zip(present, present if then is None else then, memory, strict=True):
+                if now.grad is not None:
+                    now.grad = correction.compensate(now.grad, now.detach(), older.detach(), known)
 
     @torch.no_grad()
     def backward_weights(self) -> list[Tensor] | None:

@@ -2,9 +2,9 @@
 
 delay 1, two versions (PipeDream-2BW); batch t meets W^(t-1):
 
-    update 1     buffer A = W^(0), holds the gradient of batch 1        buffer B = W^(1), the present weights
-                 A <- W^(1), one step in place                          B stays: batch 2 meets it
-    update 2     A = W^(2), the present weights                         B = W^(1), holds the gradient of batch 2
+    update 1     buffer A = W^(0), has the gradient of batch 1          buffer B = W^(1), the present weights
+                 A <- W^(1), then one step in place                     B stays: batch 2 meets it
+    update 2     A = W^(2), the present weights                         B = W^(1), has the gradient of batch 2
 
 The gradients of two batches never meet: each is added to the version that its batch was forwarded at.
 """
@@ -27,11 +27,6 @@ class WeightRing:
         self.optimizer, self.delay = optimizer, delay
         self.older: dict[int, list[Tensor]] = {}
 
-    def version(self, updates: int) -> list[Tensor]:
-        """The weights that the batch of update number `updates` was forwarded at; its gradient is in their .grad."""
-        number = max(0, updates - self.delay)
-        return self.optimizer.weights if number == updates else self.older[number]
-
     @contextmanager
     def at(self, batch: int, updates: int) -> Iterator[None]:
         """With the weights that `batch` is forwarded at in their places; `updates` have been made."""
@@ -45,23 +40,29 @@ class WeightRing:
         finally:
             self.optimizer.swap(present)
 
+    def gather(self, updates: int) -> list[Tensor]:
+        """Move the gradient of batch `updates` to the present weights; returns the weights that it was taken at."""
+        present = self.optimizer.weights
+        used = self.older.get(max(0, updates - self.delay), present)
+        for weight, then in zip(present, used, strict=True):
+            if then is not weight and then.grad is not None:  # a predicted version's is there already
+                weight.grad, then.grad = then.grad, None
+        return used
+
     @torch.no_grad()
     def advance(self, updates: int) -> None:
-        """Before update number `updates`: make a tensor for its result, which has the batch's gradient and W^(updates).
+        """After `gather`: give update number `updates` tensors of their own to write to, and keep W^(updates).
 
         The version that the batch was forwarded at is needed no more once the ring is full: it is written over.
         """
         if self.delay == 0:
             return
         present = self.optimizer.weights
-        if updates >= self.delay:
-            into = self.older.pop(updates - self.delay)
-            if into:
-                torch._foreach_copy_(into, present)
-        else:
+        into = self.older.pop(updates - self.delay, None)
+        if into is None:
             into = [nn.Parameter(weight.detach().clone()) for weight in present]
-            for new, used in zip(into, self.older.get(0, present), strict=True):
-                new.grad, used.grad = used.grad, None
+        elif into:
+            torch._foreach_copy_(into, present)
         self.older[updates] = present
         self.optimizer.renew(into)
 
