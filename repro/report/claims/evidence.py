@@ -35,6 +35,11 @@ class Evidence:
         """Training runs of one paper, split by machine and thread count."""
         return self._find(lambda run: experiment(run) == "train" and in_group(run, group))
 
+    def asynchronous(self) -> list[Group]:
+        """Finished training runs of the recipes on asynchronous pipelines."""
+        found = self._find(lambda run: experiment(run) == "train" and in_group(run, "asynchronous"))
+        return [g for g in found if g.complete]
+
     def of(self, name: str) -> list[Group]:
         """Runs of experiment `name`."""
         return self._find(lambda run: experiment(run) == name)

@@ -12,10 +12,15 @@ Place = tuple[Any, ...]
 
 
 def place(group: Group) -> Place:
-    """What groups share whose losses may be compared: network, data, batch, profile, device, K and length."""
+    """What groups share whose times to a loss may be compared: `training_of` and K."""
+    return *training_of(group), group.blocks
+
+
+def training_of(group: Group) -> Place:
+    """What groups share whose losses may be compared: network, data, batch, profile, device and length."""
     data = repr(sorted(numbers_of_data(group).items(), key=lambda item: item[0]))
     size = repr(group.settings.get("model")), data, group.settings.get("group")
-    return group.model, data_label(group), group.profile, group.device, group.blocks, *size, group.length
+    return group.model, data_label(group), group.profile, group.device, *size, group.length
 
 
 def optimizer(group: Group) -> Mapping[str, Any]:
@@ -53,3 +58,25 @@ def counterpart(group: Group, groups: Iterable[Group], method: str = "bp") -> Gr
         )
 
     return min(found, key=rank, default=None)
+
+
+def synchronous_of(group: Group, groups: Iterable[Group]) -> Group | None:
+    """GPipe of the same K and optimiser, else BP of that optimiser, whose numbers do not depend on K; None without."""
+    found = [
+        g
+        for g in groups
+        if not corrections(g)
+        and training_of(g) == training_of(group)
+        and optimizer_name(g) == optimizer_name(group)
+        and (g.method == "bp" or (g.method == "gpipe" and g.blocks == group.blocks))
+    ]
+    return min(
+        found,
+        key=lambda g: (
+            optimizer(g) != optimizer(group),
+            g.method == "bp",
+            g.blocks != group.blocks,
+            g.blocks,
+        ),
+        default=None,
+    )

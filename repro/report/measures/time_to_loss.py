@@ -7,7 +7,6 @@ from statistics import median
 from typing import Any
 
 from repro.report import stats
-from repro.report.measures.counterpart import place
 from repro.report.stats import Estimate
 from repro.report.stored.bound import busy_per_block, simulated_seconds
 from repro.report.stored.group import Group
@@ -148,7 +147,7 @@ def _work(group: Group) -> tuple[Any, ...]:
     size = tuple(data.get(key) for key in ("name", "batch_size", "image_size", "context"))
     others = ("method", "optimizer", "corrections", "memory_format")
     settings = repr([_without_length(group.settings.get(key)) for key in others])
-    return *place(group)[3:6], group.model, size, settings
+    return group.profile, group.device, group.blocks, group.model, size, settings
 
 
 def _without_length(value: Any) -> Any:
