@@ -213,7 +213,7 @@ def figures(
 
 @app.command()
 def verify(
-    recipe: RecipeName,
+    recipes: RecipeNames,
     profile: ProfileOption = None,
     settings: SetOption = None,
     steps: Annotated[int, typer.Option(help="batches to train")] = 30,
@@ -222,9 +222,11 @@ def verify(
     engine: EngineOption = Engine.processes,
 ) -> None:
     """Compare an engine with the oracle, a plain program of the same rule; exit 0 only if they agree."""
-    from repro.commands.verify import verify_recipe
+    from repro.commands.verify import verify_recipes
 
-    raise typer.Exit(verify_recipe(recipe, profile, settings or [], steps, seed, device.value, engine.value))
+    raise typer.Exit(
+        verify_recipes(recipes, profile, settings or [], steps, seed, device.value, engine.value)
+    )
 
 
 @app.command()

@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from repro import data
-from repro.benchmarks.engine import EngineBench
+from repro.benchmarks.engine import START_SECONDS, EngineBench
 from repro.benchmarks.rounds import ratios, with_interval
 from repro.benchmarks.turns import Turn, Turns
 from repro.cores import cores
@@ -46,14 +46,14 @@ class SequentialBench:
 
     model: str = "resnet98"
     image_size: int = 32
-    batch_size: int = 64
+    batch_size: int = 16
     blocks: int = 3
-    steps: int = 16
+    steps: int = 12
     rounds: int | None = None  # None: as many as fit into `minutes`
     minutes: float = 4.0
     methods: tuple[str, ...] = METHODS
     jobs: int = 2  # runs at once; 1 leaves the comparison out
-    job_steps: int = 60  # batches of each of those runs
+    job_steps: int = 20  # batches of each of those runs
     turns: Turns = field(default_factory=lambda: Turns("sequential"))
 
     def rows(self) -> list[dict[str, Any]]:
@@ -65,10 +65,14 @@ class SequentialBench:
             raise UserError(f"jobs = {self.jobs} is more than the {cores()} core(s) here: give 1..{cores()}")
         bench = self._bench(self.steps)
         plans = {name: replace(bench.plan(name, self.blocks), engine="sequential") for name in self.methods}
-        expected = 4.0 + 2.0 * self.steps  # about a second a batch, and starting a process
-        systems = {name: Turn(partial(_engine_and_bare, plan), expected) for name, plan in plans.items()}
+        systems = {
+            name: Turn(partial(_engine_and_bare, plan), START_SECONDS + 2 * self.steps * _work(plan))
+            for name, plan in plans.items()
+        }
         if self.jobs > 1:
-            systems["jobs"] = Turn(self._jobs_round, 2.0 * self.job_steps)
+            batch = _work(bench.plan("bp", 1))
+            expected = (1 + self.jobs) * (START_SECONDS + self.job_steps * batch)
+            systems["jobs"] = Turn(self._jobs_round, expected)
         found = self.turns.measure(systems)
         rows = []
         for name, plan in plans.items():
@@ -111,6 +115,17 @@ class SequentialBench:
             **with_interval("throughput_ratio", ratios(beside, alone)),
             **with_interval("wall_clock_ratio", wall),  # with the start of the processes
         }
+
+
+def _work(plan: Plan) -> float:
+    """Seconds of a batch where one process makes all passes, replays among them."""
+    assert plan.costs is not None
+    spans = zip(plan.layer_spans, plan.schedule(evaluations=False).recompute, strict=True)
+    return sum(
+        c.forward * (2 if replays else 1) + c.backward
+        for (low, high), replays in spans
+        for c in plan.costs[low:high]
+    )
 
 
 def _engine_and_bare(plan: Plan) -> tuple[float, float]:

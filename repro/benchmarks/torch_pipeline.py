@@ -152,7 +152,7 @@ def _stage(
     own = [[(f.name, f.build(0)) for f in factories[slice(*parts[stage])]] for stage in mine]
     stages = [
         pipelining.PipelineStage(
-            torch.nn.Sequential(*(layer for _, layer in part)).train(), stage, len(parts), torch.device("cpu")
+            _PlainBorders(*(layer for _, layer in part)).train(), stage, len(parts), torch.device("cpu")
         )
         for stage, part in zip(mine, own, strict=True)
     ]
@@ -180,6 +180,25 @@ def _stage(
         times.append(time.monotonic())
     dist.barrier()
     return _median(times) if last else None
+
+
+class _PlainBorders(torch.nn.Sequential):
+    """Layers whose input, output and gradients are contiguous: gloo sends nothing else, whatever layout lies between."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """As Sequential."""
+        y: torch.Tensor = _Plain.apply(super().forward(_Plain.apply(x)))  # type: ignore[no-untyped-call]
+        return y
+
+
+class _Plain(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.view_as(x).contiguous()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient.contiguous()
 
 
 def _parts(recipe: Recipe) -> tuple[data.Data, list[models.LayerFactory]]:

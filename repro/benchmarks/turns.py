@@ -24,7 +24,8 @@ class Turn:
 class Turns:
     """Takes turns until the rounds are done or the time is up; Ctrl-C ends it with what there is.
 
-    Without `rounds` as many as fit into `minutes` (at least one, at most 5); with `rounds` exactly so many.
+    Without `rounds` as many as fit into `minutes` (at least one, at most 5), and where not even one fits, as many
+    systems of it as do, the first ones; with `rounds` exactly so many, of all.
     """
 
     name: str
@@ -57,10 +58,14 @@ class Turns:
                         f"{self.name}: round {number + 1}/{rounds}, {place + 1}/{len(taking_part)} {name}, "
                         f"about {clock(left)} left"
                     )
+                    if number == 0 and place and not self._fits(expected[name]):
+                        self.say(f"{self.name}: no time for {name}: --set minutes=N or rounds=1")
+                        continue
                     begin = time.monotonic()
                     found[name].append(systems[name].run())
                     expected[name] = time.monotonic() - begin
                 number += 1
+                taking_part = [name for name in taking_part if found[name]]
                 if number == 1 and keep is not None:
                     taking_part = list(keep(found))
                 if self.rounds is None:
@@ -72,6 +77,10 @@ class Turns:
             self.say(f"{self.name}: interrupted; what follows was measured before")
         return {name: values for name, values in found.items() if values}
 
+    def _fits(self, seconds: float) -> bool:
+        left = 60 * self.minutes - (time.monotonic() - self._begin)
+        return self.rounds is not None or seconds <= left
+
     def _announce(self, expected: Mapping[str, float]) -> int:
         once = sum(expected.values())
         fits = int((60 * self.minutes - (time.monotonic() - self._begin)) // max(1e-9, once))
@@ -79,10 +88,14 @@ class Turns:
         words = (
             f"{self.name}: {len(expected)} measurements a round, {rounds} round{'s' if rounds > 1 else ''}, "
         )
-        words += f"about {clock(rounds * once)}"
+        most = rounds * once if self.rounds is not None else min(rounds * once, 60 * self.minutes)
+        words += f"about {clock(most)}"
         self.say(words + " (more with --set rounds=N or minutes=N; Ctrl-C prints what there is)")
         if fits < 1 and self.rounds is None:
-            self.say(f"{self.name}: one round takes longer than the {self.minutes:g} minutes it should")
+            self.say(
+                f"{self.name}: one round of all takes about {clock(once)}, longer than {self.minutes:g} minutes: what does "
+                "not fit is left out"
+            )
         return rounds
 
 

@@ -146,11 +146,22 @@ def _in_words(row: dict[str, Any]) -> str:
 
 
 def same_settings(stored: Mapping[str, Any], recipe: Recipe) -> bool:
-    """Whether a stored run has these settings; one from before a setting existed had its default."""
+    """Whether a stored run has these settings; one from before a setting existed had its default.
+
+    What is stored is data: a Python file in it is only read where the recipe names the same one.
+    """
+    if _classes(stored) != _classes(recipe.model_dump()):
+        return False
     try:
         return bool(validate(stored) == recipe)
     except (UserError, ValueError, TypeError):
         return False
+
+
+def _classes(settings: Mapping[str, Any]) -> list[Any]:
+    """The method and the corrections by name, each of which may be a Python file."""
+    found = [settings.get("method"), *(settings.get("corrections") or ())]
+    return [part.get("name") if isinstance(part, Mapping) else part for part in found]
 
 
 def predicted_seconds(recipe: Recipe, out: Path) -> tuple[float | None, str]:

@@ -9,12 +9,13 @@ from pathlib import Path
 
 from repro.commands.resolve import choose_recipe
 from repro.errors import UserError
+from repro.recipe import Recipe
 
 GPU_TOLERANCE = 1e-4  # relative, of losses and weights; on CPU they must be equal bit for bit
 
 
-def verify_recipe(
-    name: str,
+def verify_recipes(
+    names: Sequence[str],
     profile: str | None,
     settings: Sequence[str],
     steps: int,
@@ -22,10 +23,15 @@ def verify_recipe(
     device: str,
     engine: str = "processes",
 ) -> int:
-    """Run both for `steps` batches from the same seed; prints what was compared; 0 only if all is equal."""
+    """Compare each recipe, all resolved before the first; 0 only if all of them agree."""
     if steps < 1:
         raise UserError(f"--steps {steps}: give a whole number >= 1")
-    recipe = choose_recipe(name, profile, [*settings, f"max_steps={steps}"], device)
+    recipes = [choose_recipe(name, profile, [*settings, f"max_steps={steps}"], device) for name in names]
+    return max(verify_recipe(recipe, seed, device, engine) for recipe in recipes)
+
+
+def verify_recipe(recipe: Recipe, seed: int, device: str, engine: str) -> int:
+    """Run engine and oracle from the same seed; prints what was compared; 0 only if all is equal."""
 
     from repro.engine.processes import fork_server as server
 

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 class Compensation(Correction):
-    """g + strength g g (W_now - W_then), element by element (arXiv 1609.08326, Eq. 10).
+    """g + strength g g (W_now - W_then), element by element (arXiv 1609.08326).
 
     W_then: the weights at which g was taken: a stashing method's kept version, predicted ones included. With
-    `adaptive` the strength is divided by sqrt(s + 1e-7), s = `running` s + (1 - `running`) g g (its Eq. 14; the
-    paper's running 0.95 and 1e-7). The compensated gradient is what is checked, clipped and given to the optimiser.
+    `adaptive` the strength is divided by sqrt(s + 1e-7), s = `running` s + (1 - `running`) g g (`running` and the
+    1e-7 are ours). The compensated gradient is what is checked, clipped and given to the optimiser.
     """
 
     name: Literal["compensation"] = "compensation"

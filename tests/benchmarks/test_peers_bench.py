@@ -25,7 +25,9 @@ SMALL = ["--set", "model=tiny", "--set", "image_size=8", "--set", "batch_size=8"
 def test_peers_stand_beside_each_other(repro: Callable[..., Any], tmp_path: Path) -> None:
     words = ["--set", "steps=7", "--set", "methods=dsp", "--set", "micro=2,4", "--json"]
     schedules = ["--set", "schedules=Schedule1F1B,ScheduleInterleaved1F1B"]
-    found = repro("bench", "peers", *SMALL, *words, *schedules, cwd=tmp_path)
+    found = repro(
+        "bench", "peers", *SMALL, "--set", "memory_format=channels_last", *words, *schedules, cwd=tmp_path
+    )
     assert found.returncode == 0, found.stderr
     document = json.loads(found.stdout)
     rows = {(r["system"], r["method"], r["micro_batches"], r["threads"]): r for r in document["rows"]}

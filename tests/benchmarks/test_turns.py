@@ -27,6 +27,14 @@ def test_given_rounds_are_made_even_where_they_take_longer() -> None:
     assert found == {"a": [1, 1, 1]}
 
 
+def test_what_does_not_fit_into_the_time_is_left_out_and_named(capsys: pytest.CaptureFixture[str]) -> None:
+    systems = {"a": Turn(lambda: 1, 100.0), "b": Turn(lambda: 2, 100.0), "c": Turn(lambda: 3, 0.0)}
+    found = Turns("test", minutes=0.5).measure(systems)
+    assert set(found) == {"a", "c"}
+    assert "no time for b" in capsys.readouterr().err
+    assert set(Turns("test", rounds=1, minutes=0.5).measure(systems)) == {"a", "b", "c"}
+
+
 def test_only_the_kept_ones_go_on() -> None:
     systems = {name: Turn(lambda name=name: name, 0.0) for name in "abc"}  # type: ignore[misc]
     found = Turns("test", rounds=2).measure(systems, keep=lambda first: [n for n in first if n != "b"])

@@ -17,6 +17,7 @@ import torch
 import yaml
 
 from repro import paths
+from repro.commands.show import same_settings
 from repro.data.cifar import _Arrays, plain_members
 from repro.engine.processes import checkpoint
 from repro.errors import UserError
@@ -114,6 +115,8 @@ def test_no_table_page_or_comparison_runs_what_a_results_folder_names(tmp_path: 
     assert "evil.py" in text.lower()
     first, second = [run.folder.path for run in read_runs(root)][:2]
     diff.compare(str(first), str(second), root)
+    shown = load("bp-resnet98-k2", "smoke")
+    assert not [run for run in read_runs(root, shown.name) if same_settings(run.recipe, shown)]
     assert not trap.exists()
     with pytest.raises(ValueError, match="Python file"):
         stored_method({"name": f"{root / 'evil.py'}:Method"})
