@@ -21,7 +21,7 @@ from tests.report.factory import make_run, training
 
 QUICK = "--seeds 5 --profile quick"
 COMMAND = re.compile(r"repro (?:run|bench) [a-z0-9][^;:()`]*")
-NAMES = [f"D{i}" for i in range(1, 9)] + [f"G{i}" for i in range(1, 10)]
+NAMES = [f"D{i}" for i in range(1, 9)] + [f"G{i}" for i in range(1, 10)] + [f"A{i}" for i in range(1, 6)]
 
 
 def verdicts(root: Path) -> dict[str, list[Mapping[str, Any]]]:

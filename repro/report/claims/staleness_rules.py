@@ -34,7 +34,7 @@ def staleness_costs_loss(evidence: Evidence) -> Sequence[Finding]:
         base = synchronous_of(g, groups)
         what = f"K = {g.blocks}: {_name(g)} - synchronous"
         if base is None:
-            findings.append(missing(what, above(0.0), _run(f"bp-{_network_word(g)}")))
+            findings.append(missing(what, above(0.0), _run("bp-gpt")))
         else:
             findings.append(_loss(f"K = {g.blocks}: {_name(g)} - {_name(base)}", g, base, above(0.0)))
     if len(stale) > 1:
@@ -73,7 +73,7 @@ def muon_stands_delay(evidence: Evidence) -> Sequence[Finding]:
         found = [g for g in _of(groups, "2bw", name) if not corrections(g)]
         base = synchronous_of(found[-1], groups) if found else None
         if base is None:
-            command = _run(f"bp-gpt-{name} 2bw-gpt-k4-{name}".replace(f"-{PLAIN}", ""))
+            command = _run(f"bp-gpt-{name} 2bw-gpt-{name}".replace(f"-{PLAIN}", ""))
             findings.append(missing(f"2BW, {name} - synchronous", rule, command))
             continue
         stale = found[-1]
@@ -90,7 +90,7 @@ def muon_stands_delay(evidence: Evidence) -> Sequence[Finding]:
 
 
 def replay_is_closer(evidence: Evidence) -> Sequence[Finding]:
-    """A4: PipeDream minus FR, whose m are the same, for each optimiser at the largest K; the synchronous loss beside it."""
+    """A4: PipeDream minus FR, whose m are the same, for each optimiser at its largest K; both gaps beside it."""
     groups = _network(evidence, lambda g: bool(_pairs(g)))
     findings = []
     for stash, replay in _pairs(groups):
@@ -113,7 +113,7 @@ def correction_helps(evidence: Evidence) -> Sequence[Finding]:
         found = _corrected(groups, name)
         if not found:
             findings.append(
-                missing(f"PipeDream - PipeDream + {name}", above(0.0), _run(f"pipedream-gpt-k4-{word}"))
+                missing(f"PipeDream - PipeDream + {name}", above(0.0), _run(f"pipedream-gpt-{word}"))
             )
             continue
         plain, corrected = found[-1]
@@ -132,7 +132,7 @@ def _network(evidence: Evidence, needed: Callable[[list[Group]], bool]) -> list[
         found.setdefault(training_of(g), []).append(g)
     usable = [members for members in found.values() if needed(members)]
 
-    def rank(members: list[Group]) -> tuple[object, ...]:
+    def rank(members: list[Group]) -> tuple[bool, int, int, int]:
         ready = needed([g for g in members if len(g.complete) > 1])
         steps = max(int(g.fact("num_steps", 0)) for g in members)
         return not ready, closeness(members[0]), -steps, -len(members)
@@ -198,9 +198,5 @@ def _name(group: Group) -> str:
     return group.label if "," in group.label else f"{group.label}, {update_words(group)}"
 
 
-def _network_word(group: Group) -> str:
-    return group.recipe.split("-")[1] if "-" in group.recipe else group.recipe
-
-
 def _run(recipes: str) -> str:
-    return f"repro run {recipes} --seeds 5 --profile reference --engine sequential --jobs 2"
+    return f"repro run {recipes} --seeds 5 --profile quick"

@@ -17,8 +17,7 @@ DESCRIPTION = (
     "test loss at the end against the delay of gradients, per optimiser, with marks of the pipeline methods"
 )
 COMMAND = (
-    "repro run bp-gpt delayed-gpt delayed-gpt-d2 delayed-gpt-d4 delayed-gpt-d8 "
-    "--seeds 5 --profile reference --engine sequential --jobs 2"
+    "repro run bp-gpt delayed-gpt delayed-gpt-d2 delayed-gpt-d4 delayed-gpt-d8 --seeds 5 --profile quick"
 )
 _COLOURS = {"SGD": "#000000", "AdamW": "#D55E00", "NAdam": "#0072B2", "Muon": "#009E73"}
 _SPARE = ("#CC79A7", "#E69F00", "#56B4E9", "#882255")

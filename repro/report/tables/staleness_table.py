@@ -13,8 +13,8 @@ from repro.report.table import Column, Table, Value
 
 DESCRIPTION = "test loss at the end against the delay of gradients, per method, optimiser and correction"
 NOTHING = (
-    "No finished run of a stale pipeline found. Make some with: repro run bp-gpt delayed-gpt-d2 pipedream-gpt-k4 "
-    "--seeds 5 --profile reference --engine sequential --jobs 2"
+    "No finished run of a stale pipeline found. Make some with: repro run bp-gpt delayed-gpt-d2 pipedream-gpt "
+    "--seeds 5 --profile quick"
 )
 COLUMNS = [
     *CONTEXT,
@@ -34,10 +34,10 @@ def build(source: Source, select: str) -> Table:
     table = Table("staleness", COLUMNS, [row(group, groups) for group in groups])
     unit = "bits per byte" if any(loss_name(g) == BITS for g in groups) else "cross-entropy"
     table.caption = [
-        f"Test loss ({unit}) of the last evaluation. Delay: updates between a batch's forward and its own update, in the block "
-        "where they are most (m of block 0); Delayed(d) has it in the whole network, 2BW one in every block.",
-        "Against synchronous: the loss minus that of GPipe of the same K, else of BP (whose numbers do not depend on K), with "
-        "the same optimiser, in pairs by seed; above 0 the delay costs.",
+        f"Test loss ({unit}) of the last evaluation. Delay: updates between a batch's forward and its own update, in the "
+        "block where they are most (m of block 0); Delayed(d) has it in the whole network, 2BW one in every block.",
+        "Against synchronous: the loss minus that of GPipe of the same K, else of BP (whose numbers do not depend on K), "
+        "with the same optimiser, in pairs by seed; above 0 the delay costs.",
         HALF_WIDTH,
     ]  # fmt: skip
     return finish(table, found, nothing=NOTHING)
