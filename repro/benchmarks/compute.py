@@ -3,7 +3,7 @@
 Every variant is a plain loop (forward, backward, SGD) in a process of its own, since the allocator, flushed denormals
 and oneDNN's cache belong to a process. The processes stay and take turns batch by batch; one computes, the others sleep.
 Beside the times stand the floating-point operations a second that the loop reaches in all and those of a matrix
-product of the same thread: what no change of the loop can go beyond.
+product of the same thread, as a yardstick (a convolution that multiplies less, such as Winograd's, could beat it).
 """
 
 from __future__ import annotations
