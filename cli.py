@@ -97,7 +97,8 @@ def list_recipes(
         list[str] | None, typer.Argument(metavar="[WORD]...", help="show the recipes that all words match")
     ] = None,
     group: Annotated[
-        str | None, typer.Option(help="dsp or gradient-approximation", autocompletion=completion.groups)
+        str | None,
+        typer.Option(help="dsp, gradient-approximation or asynchronous", autocompletion=completion.groups),
     ] = None,
     method: Annotated[
         str | None,

@@ -26,7 +26,7 @@ from repro.planning.gradient_plan import check_gradient
 from repro.planning.machine import environment
 from repro.planning.run_plan import Plan, make_plan
 from repro.planning.seats import Seats
-from repro.progress import Progress
+from repro.progress import Progress, score_words
 from repro.recipe import Given, Recipe
 from repro.store import COMPLETE, RunFolder
 
@@ -206,8 +206,8 @@ def run_one(plan: Plan, seed: int, folder: RunFolder, progress: Progress, *, fre
     except (KeyboardInterrupt, Terminated):
         _ended(session, "interrupted", "interrupted; the same command goes on from the last checkpoint", 130)
         raise
-    accuracy = fields.get("test_accuracy_last")
-    tail = "" if accuracy is None else f", test accuracy {accuracy:.2f} %"
+    found = score_words(fields, "_last")
+    tail = f", {found}" if found else ""
     seconds = fields.get("train_seconds")
     progress.end(f"done in {seconds:.1f} s{tail}" if seconds is not None else "done")
     return Outcome(name, seed, COMPLETE)

@@ -20,7 +20,7 @@ from repro.engine.processes import fork_server as server
 from repro.engine.processes.entry import end_with_parent
 from repro.planning.run_plan import Plan, packed, unpacked
 from repro.planning.seats import Seats
-from repro.progress import Progress
+from repro.progress import Progress, score
 from repro.runner import Outcome, Terminated, orderly_end, run_seed
 
 GRACE_SECONDS = 8.0  # for a job to end its blocks and to write that it was interrupted
@@ -155,7 +155,7 @@ class Relay(Progress):
     def __init__(self, connection: Connection, bars: bool) -> None:
         super().__init__()
         self._connection, self._bars = connection, bars
-        self._accuracy, self._shown = "-", 0.0
+        self._score, self._shown = "", 0.0
         self.recipe = ""
 
     def say(self, text: str) -> None:
@@ -167,15 +167,15 @@ class Relay(Progress):
         if not self._bars:
             super().step(batch, loss, samples)
             return
-        self._images += samples
+        self._samples += samples
         if time.monotonic() - self._shown > BAR_SECONDS:
             self._shown = time.monotonic()
-            state = (self.title, self.total, batch + 1, f"{loss:.4f}", self._accuracy, self.rate())
+            state = (self.title, self.total, batch + 1, f"{loss:.4f}", self._score, self.rate())
             self._connection.send(("bar", state))
 
     def epoch(self, epoch: int, numbers: dict[str, float]) -> None:
         """Send the epoch's line."""
-        self._accuracy = f"{numbers['test_accuracy']:.2f} %"
+        self._score = score(numbers)
         super().epoch(epoch, numbers)
 
 

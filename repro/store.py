@@ -17,7 +17,7 @@ import yaml
 COMPLETE = "complete"
 # Of a run whose blocks did not have the machine to themselves no report reads these (`StoredRun.timed`).
 TIMES = (
-    "train_seconds", "seconds_per_batch", "images_per_second", "busy_seconds", "busy_seconds_total",
+    "train_seconds", "seconds_per_batch", "images_per_second", "tokens_per_second", "busy_seconds", "busy_seconds_total",
     "typical_busy_seconds", "straggler",
 )  # fmt: skip
 # Nor these of the sequential engine: its queues hardly fill, and one process holds all blocks.

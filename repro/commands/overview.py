@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import yaml
 
 from repro import paths
+from repro.recipe.load import GROUPS
 from repro.recipe.matrix import Choice, Matrix
 from repro.recipe.reading import LOADER
 from repro.recipe.suite import matrices
@@ -17,7 +18,7 @@ WIDTH = 100
 
 def overview() -> str:
     """At most 40 lines of at most 100 columns."""
-    found = sorted(matrices(), key=lambda m: (m.group, -sum(map(len, m.listed.values()))))
+    found = sorted(matrices(), key=lambda m: (GROUPS.index(m.group), -sum(map(len, m.listed.values()))))
     count = sum(len(row) for matrix in found for row in matrix.listed.values())
     lines = [f"{count} recipes. A name is [EXPERIMENT-]METHOD-NETWORK[-kK][-VARIANT], and any K works."]
     titles = yaml.load(paths.published().read_text(encoding="utf-8"), Loader=LOADER)["papers"]
@@ -105,7 +106,7 @@ def _examples(found: Sequence[Matrix]) -> str:
     training = [key for key in reversed(matrix.listed) if not matrix.words(key)[0]]
     key = max(training, key=lambda key: len(matrix.listed[key]))
     first, *others = matrix.variants(key)
-    examples = [Choice(key, None, first), Choice(key, 5, first), Choice(key, 2, others[0])]
+    examples = [Choice(key, None, first), Choice(key, 5, first), *(Choice(key, 2, v) for v in others[:1])]
     examples += [row[-1] for front, row in matrix.listed.items() if matrix.words(front)[0]][-1:]
     return ", ".join(map(matrix.name, examples))
 

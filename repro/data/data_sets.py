@@ -10,7 +10,7 @@ import torch
 from repro.data.batches import Batches
 from repro.data.cifar import Cifar10, Cifar100
 from repro.data.colours import Colours
-from repro.data.data_source import MemorySource, Source
+from repro.data.data_source import MemorySource, Sized
 from repro.data.dataset import Data
 from repro.data.digits import Digits
 from repro.data.fashion_mnist import FashionMnist
@@ -18,6 +18,8 @@ from repro.data.image_stream import StreamedImages
 from repro.data.image_tree import ImageTree
 from repro.data.in_memory import MemoryImages
 from repro.data.random_images import Synthetic
+from repro.data.sequences import Sequences
+from repro.data.text import Text
 from repro.errors import UserError
 from repro.recipe.schema import DataSpec
 
@@ -35,7 +37,10 @@ _SPECIAL = {
     "classes": "synthetic",
     "bad_label": "colours",
     "skip_corrupt": "imagenet",
+    "context": "text",
+    "tokenizer": "text",
 }
+_OF_IMAGES = ("image_size", "augment", "crop_padding")
 
 
 def prepare(spec: DataSpec, root: Path) -> None:
@@ -64,20 +69,27 @@ def load(spec: DataSpec, root: Path, seed: int, device: str = "cpu") -> Data:
     source = _source(spec, root, data_seed)
     batches = Batches.of(spec, *_sizes(source, spec), data_seed)
     where = torch.device(device)
+    if isinstance(source, Text):
+        return Sequences(source, batches, spec, where)
     if isinstance(source, ImageTree):
         return Data(source, StreamedImages(source, spec, batches, where), batches, spec, where)
     return Data(source, MemoryImages(source, spec, batches, where), batches, spec, where)
 
 
-def _source(spec: DataSpec, root: Path, seed: int) -> ImageTree | MemorySource:
+def _source(spec: DataSpec, root: Path, seed: int) -> ImageTree | MemorySource | Text:
     for setting, owner in _SPECIAL.items():
         if spec.name != owner and getattr(spec, setting) != DataSpec.model_fields[setting].default:
             raise UserError(
                 f"data.{setting} = {getattr(spec, setting)} is for {owner} only, not for {spec.name}."
             )
+    if spec.name == "text":
+        for setting in _OF_IMAGES:
+            if (given := getattr(spec, setting)) != (default := DataSpec.model_fields[setting].default):
+                raise UserError(f"data.{setting} = {given} is for images, not for text: give {default}.")
+        return Text(spec)
     return ImageTree(spec, root) if spec.name == "imagenet" else _IN_MEMORY[spec.name](spec, root, seed)
 
 
-def _sizes(source: Source, spec: DataSpec) -> tuple[int, int]:
+def _sizes(source: Sized, spec: DataSpec) -> tuple[int, int]:
     train, test = source.size(True), source.size(False)
     return min(train, spec.train_limit or train), min(test, spec.test_limit or test)

@@ -12,15 +12,28 @@ Labels = NDArray[np.int64]
 Shape = tuple[int, int, int]  # C, H, W
 
 
-class Source(Protocol):
-    """A data set of two splits: training (`train=True`) and test.
+class Sized(Protocol):
+    """A data set of two splits, training (`train=True`) and test, of images or of sequences.
 
     Cheap to make: files are read by the methods, so a process that asks for labels alone holds no images.
     """
 
     @property
     def num_classes(self) -> int:
-        """Number of classes."""
+        """Number of classes; of a text, of different tokens."""
+
+    def prepare(self) -> None:
+        """Fetch and verify what the other methods read. Raises MissingError."""
+
+    def digest(self) -> str:
+        """Hexadecimal digest of the content; after `prepare`, and in seconds."""
+
+    def size(self, train: bool) -> int:
+        """Number of samples of a split."""
+
+
+class Source(Sized, Protocol):
+    """A data set of images, each with a class."""
 
     @property
     def image_shape(self) -> Shape:
@@ -33,15 +46,6 @@ class Source(Protocol):
     @property
     def std(self) -> tuple[float, ...]:
         """Standard deviation that normalisation divides by, per channel, in units of 0..255."""
-
-    def prepare(self) -> None:
-        """Fetch and verify what the other methods read. Raises MissingError."""
-
-    def digest(self) -> str:
-        """Hexadecimal digest of the content; after `prepare`, and in seconds."""
-
-    def size(self, train: bool) -> int:
-        """Number of samples of a split."""
 
     def labels(self, train: bool) -> Labels:
         """Class of each sample of a split: int64 [N]."""

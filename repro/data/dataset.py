@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from repro.data.batches import Batches
-from repro.data.data_source import Labels, Shape, Source
+from repro.data.data_source import Labels, Sized, Source
 from repro.data.pixels import upload
 from repro.data.subset import balanced
 from repro.recipe.schema import DataSpec
 
 
 class Images(Protocol):
-    """Where batches of images come from: memory, or loader processes."""
+    """Where batches of images (or of sequences) come from: memory, or loader processes."""
 
-    shape: Shape
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of a sample: C, H, W of an image, (context,) of a text."""
 
     def train(self, batch: int) -> torch.Tensor:
         """Images of a global training batch."""
@@ -36,7 +38,7 @@ class Data:
     """
 
     def __init__(
-        self, source: Source, images: Images, batches: Batches, spec: DataSpec, device: torch.device
+        self, source: Sized, images: Images, batches: Batches, spec: DataSpec, device: torch.device
     ) -> None:
         self._source, self._images, self._batches, self._spec, self._device = (
             source,
@@ -46,7 +48,7 @@ class Data:
             device,
         )
         self.num_classes = source.num_classes
-        self.image_shape = images.shape  # C, H, W
+        self.image_shape = images.shape  # C, H, W; of a text (context,)
         self.train_size = batches.train_size
         self.test_size = batches.test_size
         self.steps_per_epoch = batches.steps_per_epoch
@@ -81,12 +83,18 @@ class Data:
         """Classes of a test batch: int64 [n] on the device."""
         return upload(torch.from_numpy(self._test_labels[self._batches.test_ids(step)]), self._device)
 
+    def scores(self, loss: float, correct: int) -> dict[str, float]:
+        """What an evaluation says, from the loss summed over the test set and the number of right answers."""
+        return {"test_loss": loss / self.test_size, "test_accuracy": 100.0 * correct / self.test_size}
+
     @cached_property
     def _train_labels(self) -> Labels:
-        labels = self._source.labels(True)
-        return labels[balanced(labels, self._spec.train_limit)]
+        return self._labels(True, self._spec.train_limit)
 
     @cached_property
     def _test_labels(self) -> Labels:
-        labels = self._source.labels(False)
-        return labels[balanced(labels, self._spec.test_limit)]
+        return self._labels(False, self._spec.test_limit)
+
+    def _labels(self, train: bool, limit: int | None) -> Labels:
+        labels = cast(Source, self._source).labels(train)  # `Sequences` has labels of its own
+        return labels[balanced(labels, limit)]

@@ -53,7 +53,7 @@ def run(session: Session) -> dict[str, Any]:
         "weight_change": changes,
         "train_seconds": monotonic() - start,
         "seconds_per_batch": median(intervals) if intervals else None,
-        **session.accuracies(),
+        **session.scores(),
     }
 
 

@@ -104,12 +104,21 @@ class Session:
             **({"timing_only": True} if recipe.timing_only else {}),
         }
 
-    def accuracies(self) -> dict[str, Any]:
-        """Last and best test accuracy over the epochs recorded."""
-        found = [row["test_accuracy"] for row in self.epochs]
+    def scores(self) -> dict[str, Any]:
+        """Last and best of what the evaluations say: test accuracy, or of a text bits per byte (and perplexity)."""
+        best = (
+            {"test_bits_per_byte": min, "test_perplexity": min}
+            if self.plan.reads_text
+            else {"test_accuracy": max}
+        )
+        scores: dict[str, Any] = {}
+        for name, choose in best.items():
+            found = [row[name] for row in self.epochs if name in row]
+            if found or name != "test_perplexity":
+                scores[f"{name}_last"] = found[-1] if found else None
+                scores[f"{name}_best"] = choose(found) if found else None
         return {
-            "test_accuracy_last": found[-1] if found else None,
-            "test_accuracy_best": max(found) if found else None,
+            **scores,
             "test_loss_last": self.epochs[-1]["test_loss"] if self.epochs else None,
             "train_loss_last": self.epochs[-1]["train_loss"] if self.epochs else None,
         }
@@ -138,7 +147,8 @@ def timings(summaries: list[dict[str, Any]], plan: Plan, samples: int) -> dict[s
                 versions=older_versions(schedule, k),
                 output_queue=schedule.output_room[k] if k < plan.blocks - 1 else 0,
                 gradient_queue=schedule.gradient_room[k] if k > 0 else 0,
-                input_bytes=_bytes(batch, plan.shapes[low]),
+                input_bytes=_bytes(batch, plan.shapes[low])
+                * (2 if k == 0 and plan.reads_text else 1),  # int64
                 output_bytes=_bytes(batch, plan.shapes[high]),
                 graph=_graph(plan, low, high, summaries[k], micro),
                 weights=summaries[k]["weights_bytes"],
@@ -149,7 +159,7 @@ def timings(summaries: list[dict[str, Any]], plan: Plan, samples: int) -> dict[s
         "weight_change": [s["weight_change"] for s in summaries],
         "train_seconds": seconds,
         "seconds_per_batch": last["seconds_per_batch"],
-        "images_per_second": samples / seconds if seconds > 0 else None,
+        **rates(plan, samples, seconds),
         "checkpoint_seconds": [s["checkpoint_seconds"] for s in summaries],
         "busy_seconds": [s["busy_seconds"] for s in summaries],
         "busy_seconds_total": [s["busy_seconds_total"] for s in summaries],
@@ -162,6 +172,13 @@ def timings(summaries: list[dict[str, Any]], plan: Plan, samples: int) -> dict[s
         "rss_bytes": [s["rss_bytes"] for s in summaries],
         "typical_busy_seconds": median(s["busy_seconds"] for s in summaries),
     }
+
+
+def rates(plan: Plan, samples: int, seconds: float) -> dict[str, float | None]:
+    """Images per second, or tokens of a text."""
+    per_sample = plan.shapes[0][0] if plan.reads_text else 1
+    name = "tokens_per_second" if plan.reads_text else "images_per_second"
+    return {name: samples * per_sample / seconds if seconds > 0 else None}
 
 
 def _bytes(batch: int, shape: tuple[int, ...]) -> int:

@@ -48,7 +48,7 @@ def run(session: Session) -> dict[str, Any]:
     slow, fast = after["train_seconds"], before["train_seconds"]
     return {
         **after,
-        **session.accuracies(),
+        **session.scores(),
         "straggler": {
             "clean_seconds": fast,
             "delayed_seconds": slow,

@@ -7,7 +7,7 @@ from typing import Any
 from repro import data
 from repro.engine.processes import checkpoint
 from repro.engine.processes.launch import Launch, Listener
-from repro.experiments.session import Session, timings
+from repro.experiments.session import Session, rates, timings
 from repro.planning.gradient_plan import fallback_words, summary
 from repro.store import read_metrics, to_json, write_atomically
 
@@ -35,8 +35,8 @@ def run(session: Session) -> dict[str, Any]:
     fields = timings(summaries, plan, samples)
     fields["train_seconds"] += session.earlier_seconds
     if fields["train_seconds"] > 0:
-        fields["images_per_second"] = samples_from(session, 0) / fields["train_seconds"]
-    fields.update(session.accuracies(), resumed=session.restarted)
+        fields.update(rates(plan, samples_from(session, 0), fields["train_seconds"]))
+    fields.update(session.scores(), resumed=session.restarted)
     gradients = [s["gradient"] for s in summaries if s["gradient"] is not None]
     if gradients:
         fields["gradient"] = summary(plan, gradients)

@@ -9,9 +9,11 @@ from repro.models.inspection import (
 )
 from repro.models.layer import LayerFactory, run_layer
 from repro.models.networks import layers, names
+from repro.models.objective import cross_entropy
 
 __all__ = [
     "LayerFactory",
+    "cross_entropy",
     "estimated_cost",
     "layers",
     "mutates_input",

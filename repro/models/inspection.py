@@ -11,45 +11,50 @@ from torch.func import functional_call
 
 from repro.errors import UserError
 from repro.models.layer import LayerFactory
+from repro.models.transformer import CausalAttention
 
 Shape = tuple[int, ...]
 
 
-def shapes(factories: Sequence[LayerFactory], image_shape: Shape) -> list[Shape]:
+def shapes(factories: Sequence[LayerFactory], sample_shape: Shape) -> list[Shape]:
     """Return the input shape of every layer and, last, the output's, without the batch.
 
-    One image passes through one layer of each kind. Meta tensors would save that, but importing what they
+    One sample passes through one layer of each kind. Meta tensors would save that, but importing what they
     need takes longer (over a second with torch 2.14).
     """
-    found = [tuple(image_shape)]
+    found = [tuple(sample_shape)]
     known: dict[tuple[str, Shape], Shape] = {}  # layers made alike are looked at once
     with torch.random.fork_rng(devices=[]), torch.no_grad():  # constructors draw weights
         for factory in factories:
             key = (factory.kind, found[-1])
             if key not in known:
-                known[key] = tuple(factory.make().eval()(torch.zeros((1, *found[-1]))).shape[1:])
+                known[key] = tuple(factory.make().eval()(factory.zeros((1, *found[-1]))).shape[1:])
             found.append(known[key])
     return found
 
 
-def estimated_cost(module: nn.Module, input_shape: Shape) -> int:
+def estimated_cost(module: nn.Module, input_shape: Shape, dtype: torch.dtype = torch.float32) -> int:
     """Multiply-adds of one forward for one sample, plus one for every element of the output (layers without any count).
 
-    The same on every machine. Counts convolutions and linear layers, wherever they sit in `module`; torch's
-    own counter gives the same numbers (a test compares them), but imports for seconds at its first use.
+    The same on every machine. Counts convolutions, linear layers and attention, wherever they sit in `module`;
+    torch's own counter gives the same numbers (a test compares them), but imports for seconds at its first use.
     """
     found = 0
 
-    def count(part: nn.Module, _inputs: tuple[Tensor, ...], y: Tensor) -> None:
+    def count(part: nn.Module, inputs: tuple[Tensor, ...], y: Tensor) -> None:
         nonlocal found
+        if isinstance(part, CausalAttention):
+            found += part.multiply_adds(inputs[0])
+            return
         assert isinstance(part, nn.Conv2d | nn.Linear)
         found += y.numel() * part.weight[0].numel()  # each output value is a dot product with one filter
 
     device = next((p.device for p in module.parameters()), torch.device("cpu"))
-    hooks = [p.register_forward_hook(count) for p in module.modules() if isinstance(p, nn.Conv2d | nn.Linear)]
+    counted = nn.Conv2d | nn.Linear | CausalAttention
+    hooks = [p.register_forward_hook(count) for p in module.modules() if isinstance(p, counted)]
     try:
         with _mode(module, training=False), torch.no_grad():
-            y = module(torch.zeros((1, *input_shape), device=device))
+            y = module(torch.zeros((1, *input_shape), dtype=dtype, device=device))
     finally:
         for hook in hooks:
             hook.remove()

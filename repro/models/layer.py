@@ -15,16 +15,31 @@ from repro.seeding import derive
 
 @dataclass(frozen=True)
 class LayerFactory:
-    """Builds one layer. `name` is unique in its network and stable; a layer maps one tensor to one tensor."""
+    """Builds one layer. `name` is unique in its network and stable; a layer maps one tensor to one tensor.
+
+    `tokens`: its input holds whole numbers below this one; 0: it holds real numbers.
+    """
 
     name: str
     make: Callable[[], nn.Module]
     channels_last: bool = False
+    tokens: int = 0
 
     @property
     def kind(self) -> str:
         """The same for layers that are made alike, whatever their names."""
         return repr(self.make) + (" channels last" if self.channels_last else "")
+
+    def zeros(self, shape: tuple[int, ...], device: torch.device | str = "cpu") -> Tensor:
+        """An input of this shape, the batch included, that holds zeros."""
+        return torch.zeros(shape, dtype=torch.int64 if self.tokens else torch.float32, device=device)
+
+    def example(self, shape: tuple[int, ...]) -> Tensor:
+        """An input of this shape with random values, the same on every call."""
+        generator = torch.Generator().manual_seed(0)
+        if self.tokens:
+            return torch.randint(self.tokens, shape, generator=generator)
+        return torch.randn(shape, generator=generator)
 
     def build(self, seed: int) -> nn.Module:
         """Construct the layer; its weights depend on (seed, name) alone, never on K or on what was built before."""

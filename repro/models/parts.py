@@ -26,6 +26,14 @@ class HiddenLinear(nn.Linear):
     """A linear layer with a ReLU behind it; [N, in] -> [N, out]. It differs in its initial weights (`initialise`)."""
 
 
+class NormalLinear(nn.Linear):
+    """A linear layer of a transformer, with normal initial weights of its own width `std`; [.., in] -> [.., out]."""
+
+    def __init__(self, inputs: int, outputs: int, *, bias: bool = True, std: float = 0.02) -> None:
+        self.std = std
+        super().__init__(inputs, outputs, bias)
+
+
 class PooledHead(nn.Module):
     """Global average pool and a linear layer; [N, C, H, W] -> [N, classes]."""
 

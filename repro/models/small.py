@@ -45,6 +45,13 @@ def cnn2_layers(channels: int, height: int, width: int, classes: int) -> list[La
     ]
 
 
+def mlp_layers(inputs: int, classes: int, hidden: int, width: int) -> list[LayerFactory]:
+    """hidden{1..} (linear, ReLU), head: a network without convolutions, on images taken as vectors of `inputs` numbers."""
+    found = [LayerFactory("hidden1", partial(_full, inputs, width, flatten=True))]
+    found += [LayerFactory(f"hidden{i}", partial(_full, width, width)) for i in range(2, hidden + 1)]
+    return [*found, LayerFactory("head", partial(nn.Linear, width, classes))]
+
+
 def tiny_layers(channels: int, classes: int, batch_norm: bool, dropout: float) -> list[LayerFactory]:
     """Eight layers with everything that can go wrong in a pipeline: BN, in-place ReLU, a shortcut, dropout."""
     unit = partial(ConvUnit, batch_norm=batch_norm)

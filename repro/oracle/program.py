@@ -42,11 +42,11 @@ Observer = Callable[[int, list[Weights], list[Weights]], None]
 
 @dataclass
 class OracleResult:
-    """Losses of all batches, test losses and accuracies by epoch, and the final state of every layer."""
+    """Losses of all batches, test losses and what goes with them by epoch, and the final state of every layer."""
 
     losses: list[float] = field(default_factory=list)
     test_losses: dict[int, float] = field(default_factory=dict)
-    test_accuracies: dict[int, float] = field(default_factory=dict)
+    test_scores: dict[int, dict[str, float]] = field(default_factory=dict)  # by epoch, all that is measured
     state: dict[str, Tensor] = field(default_factory=dict)
 
 
@@ -81,7 +81,7 @@ class Oracle:
                 layers[a:b],
                 seed,
                 models.mutates_input(
-                    nn.Sequential(*(m for _, m in layers[a:b])), torch.zeros((2, *plan.shapes[a]))
+                    nn.Sequential(*(m for _, m in layers[a:b])), factories[a].zeros((2, *plan.shapes[a]))
                 ),
             )
             for a, b in plan.layer_spans
@@ -136,7 +136,8 @@ class Oracle:
                 self._learn(t)
             if t + 1 in plan.evaluations:
                 epoch = plan.evaluations[t + 1]
-                result.test_losses[epoch], result.test_accuracies[epoch] = self._evaluate()
+                result.test_scores[epoch] = found = self._evaluate()
+                result.test_losses[epoch] = found["test_loss"]
                 if self.on_epoch is not None:
                     self.on_epoch(epoch, self._epoch_numbers(epoch, result, time.monotonic() - begin))
         for k, (net, weights) in enumerate(zip(self.nets, self.weights, strict=True)):
@@ -152,7 +153,7 @@ class Oracle:
         for k, (net, weights) in enumerate(zip(self.nets, leaves, strict=True)):
             set_tracking(self.norms[k], False)
             x = functional_call(net, weights, (x, t, 0))
-        loss = functional.cross_entropy(x, self.data.train_labels(t))
+        loss = models.cross_entropy(x, self.data.train_labels(t))
         flat = [w for block in leaves for w in block.values()]
         found = iter(torch.autograd.grad(loss, flat, allow_unused=True))
         return [
@@ -169,8 +170,7 @@ class Oracle:
         sizes = [self.data.train_batch_size(i) for i in recent]
         return {
             "train_loss": sum(result.losses[i] * n for i, n in zip(recent, sizes, strict=True)) / sum(sizes),
-            "test_loss": result.test_losses[epoch],
-            "test_accuracy": result.test_accuracies[epoch],
+            **result.test_scores[epoch],
             "train_seconds": seconds,
         }
 
@@ -221,7 +221,7 @@ class Oracle:
                 output = y.detach()
                 if k == blocks - 1:
                     share = (where.stop - where.start) / size
-                    y = functional.cross_entropy(y, labels[where])
+                    y = models.cross_entropy(y, labels[where])
                     y = y if share == 1.0 else y * share
                     loss += float(y.detach())
                 elif self.predictors is not None:
@@ -278,7 +278,7 @@ class Oracle:
                 adam.step()
 
     @torch.no_grad()
-    def _evaluate(self) -> tuple[float, float]:
+    def _evaluate(self) -> dict[str, float]:
         total, correct = 0.0, 0
         for norms, net in zip(self.norms, self.nets, strict=True):
             set_tracking(norms, True)
@@ -289,12 +289,12 @@ class Oracle:
             for net, weights in zip(self.nets, self.weights, strict=True):
                 x = functional_call(net, weights, (x, 0, 0))
             labels = self.data.test_labels(step)
-            total += float(functional.cross_entropy(x, labels, reduction="sum"))
-            correct += int((x.argmax(1) == labels).sum())
+            total += float(models.cross_entropy(x, labels, "sum"))
+            correct += int((x.argmax(-1) == labels).sum())
         put_back(running)
         for net in self.nets:
             net.train()
-        return total / self.data.test_size, 100.0 * correct / self.data.test_size
+        return self.data.scores(total, correct)
 
     def _calibrate(self, batch: int) -> None:
         x = self.data.train_images(batch)

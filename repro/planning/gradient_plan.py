@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from repro import gradient, models
+from repro.errors import UserError
 from repro.gradient import kernels
 from repro.gradient.drawing import draw, fraction
 from repro.gradient.schedules import Schedule, build
@@ -16,6 +17,18 @@ from repro.planning.run_plan import Plan
 
 def check_gradient(plan: Plan) -> None:
     """Raise UserError for rules that do not fit the network, MissingError for a kernel that cannot run here."""
+    asked = plan.approximates or plan.recipe.experiment == "bias"
+    if asked and not gradient.number_convolutions(_layers(plan)):
+        spec = plan.recipe.gradient
+        what = (
+            f"experiment = '{plan.recipe.experiment}'"
+            if not plan.approximates
+            else f"gradient.estimator = '{spec.estimator}'"
+        )
+        raise UserError(
+            f"{what}: {plan.recipe.model.name} has no convolution of 3x3 or larger, so that there is no filter gradient to "
+            "estimate: take another network, or gradient.estimator=full"
+        )
     if plan.recipe.experiment == "bias":  # it measures top1, whatever the recipe's estimator
         kernels.require(plan.recipe.gradient.kernel, torch.device(plan.devices[0]))
     if plan.approximates:

@@ -86,14 +86,11 @@ def measure_in_turn(
     torch.set_num_threads(threads)
     try:
         timed = [_Passes([factory.build(0).to(device).train() for factory in n], device) for n in networks]
-        x = torch.randn(inputs[0], generator=torch.Generator().manual_seed(0)).to(device)
+        x = networks[0][0].example(inputs[0]).to(device)
         for trial in range(PASSES + 1):
             for passes in timed:
                 passes.run(x, counts=trial > 0)  # the first one warms up
-        return [
-            _costs(_kinds(factories, inputs), passes, inputs)
-            for factories, passes in zip(networks, timed, strict=True)
-        ]
+        return [_costs(factories, passes, inputs) for factories, passes in zip(networks, timed, strict=True)]
     finally:
         torch.set_num_threads(before)
 
@@ -103,12 +100,13 @@ def _kinds(factories: Sequence[LayerFactory], inputs: Sequence[Shape]) -> list[s
     return [f"{f.kind}|{shape}|{i == 0}" for i, (f, shape) in enumerate(zip(factories, inputs, strict=True))]
 
 
-def _costs(kinds: Sequence[str], passes: _Passes, inputs: Sequence[Shape]) -> list[LayerCost]:
+def _costs(factories: Sequence[LayerFactory], passes: _Passes, inputs: Sequence[Shape]) -> list[LayerCost]:
     """Medians over the passes, means over layers that are made alike, and what their graphs keep."""
+    kinds = _kinds(factories, inputs)
     sizes: dict[str, tuple[int, int, int]] = {}
     for i, (kind, layer, shape) in enumerate(zip(kinds, passes.layers, inputs, strict=True)):
         if kind not in sizes:
-            x = torch.randn(shape, device=passes.device).requires_grad_(i > 0)
+            x = factories[i].example(shape).to(passes.device).requires_grad_(i > 0)
             sizes[kind] = saved_by_layer(layer, x)
     forwards, backwards = ([median(times) for times in t] for t in (passes.forwards, passes.backwards))
     alike = {kind: [i for i, other in enumerate(kinds) if other == kind] for kind in sizes}

@@ -21,6 +21,14 @@ def check_tied(factories: Sequence[LayerFactory]) -> None:
     models.shared_parameters(layers)
 
 
+def check_memory_format(recipe: Recipe) -> None:
+    """Raise UserError where channels are to lie last and there are none: a text's tensors are [n, context, width]."""
+    if recipe.data.name == "text" and recipe.memory_format == "channels_last":
+        raise UserError(
+            "memory_format = 'channels_last' is of maps [C, H, W], and a text has none: give contiguous or auto"
+        )
+
+
 def check_recalibration(recipe: Recipe, steps: int) -> None:
     """Raise UserError where statistics are asked of more training batches than an epoch has."""
     if recipe.norm_recalibration > steps:

@@ -16,7 +16,12 @@ from repro.errors import MissingError, UserError
 from repro.planning.layer_costs import measured_costs
 from repro.planning.machine import machine_name
 from repro.planning.memory_formats import Choice, choose
-from repro.planning.network_checks import check_one_value, check_recalibration, check_tied
+from repro.planning.network_checks import (
+    check_memory_format,
+    check_one_value,
+    check_recalibration,
+    check_tied,
+)
 from repro.planning.optimizer_rules import check_optimizer
 from repro.planning.partition import LayerCost, best_cut, spans
 from repro.recipe import Given, Recipe, run_hash, validate
@@ -63,10 +68,14 @@ class Plan:
         return self.recipe.blocks
 
     @property
-    def image_shape(self) -> tuple[int, int, int]:
-        """C, H, W of an image."""
-        channels, height, width = self.shapes[0]
-        return channels, height, width
+    def image_shape(self) -> tuple[int, ...]:
+        """C, H, W of an image, or (context,) of a text."""
+        return self.shapes[0]
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether samples are sequences of tokens: whole numbers of eight bytes, with a label each."""
+        return self.recipe.data.name == "text"
 
     @property
     def approximates(self) -> bool:
@@ -152,7 +161,10 @@ def make_plan(
     known = costs_folder or paths.costs()
     inputs = [(recipe.data.batch_size, *shape) for shape in shapes[:-1]]
     choice = Choice(recipe.memory_format, {})
-    if recipe.memory_format == "auto":
+    check_memory_format(recipe)
+    if recipe.memory_format == "auto" and recipe.data.name == "text":
+        choice = Choice("contiguous", {})  # no maps to lay out
+    elif recipe.memory_format == "auto":
         choice = choose(
             # `apart`: the engine changes no number, so it must not change the choice either
             layers,
@@ -294,7 +306,8 @@ def _estimated(
     for factory, shape in zip(factories, shapes[:-1], strict=True):
         key = (factory.kind, shape)
         if key not in known:
-            work = float(models.estimated_cost(factory.build(0), shape))
+            dtype = factory.zeros((1,)).dtype
+            work = float(models.estimated_cost(factory.build(0), shape, dtype))
             known[key] = LayerCost(work, 2 * work)
     return [known[factory.kind, shape] for factory, shape in zip(factories, shapes[:-1], strict=True)]
 

@@ -19,7 +19,7 @@ _LEFT_OUT = {
     "reproduces": True,
     "profile": True,
     "runtime": True,
-    "data": {"num_workers", "path"},
+    "data": {"num_workers", "path", "tokenizer"},
 }
 # Of `gradient`: without effect where nothing is approximated. Its schedule has none either, but has been in the hash
 # of some full recipes from the start.
@@ -29,6 +29,8 @@ _ONLY_WHERE_USED: dict[str, Any] = {
     "timing_only": False, "norm_recalibration": 0, "corrections": [], "method.queues": "split",
     "optimizer.schedule": "step", "optimizer.cosine_floor": 0.0, "optimizer.cosine_steps": None,
     "optimizer.warmup_steps": 0, "optimizer.warmup_start": 0.0, "optimizer.clip_norm": None, "optimizer.clip": "block",
+    "data.context": None, "model.layers": None, "model.width": None, "model.heads": None, "model.positions": None,
+    "model.tied": None,
 }  # fmt: skip
 
 

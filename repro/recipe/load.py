@@ -24,7 +24,11 @@ ALIASES = {
     "threads": "runtime.threads",
     "estimator": "gradient.estimator",
 }
-GROUPS = ("dsp", "gradient-approximation")  # the papers; the first is the one for recipes of one's own
+GROUPS = (
+    "dsp",
+    "gradient-approximation",
+    "asynchronous",
+)  # the papers; the first is the one for recipes of one's own
 OWN = "a recipe of one's own; nothing published to compare with"
 
 

@@ -18,32 +18,54 @@ from pydantic import (
 from repro.corrections import Correction, parse_corrections
 from repro.methods import Method, parse_method
 from repro.paths import plain_name
+from repro.recipe import network_settings
 from repro.recipe.compatibility import check_corrections
 from repro.recipe.optimizers import SGD, OptimizerSpec, parse_optimizer
 from repro.recipe.spec import Fraction, NonNegative, PositiveInt, Spec
 
 PlainName = Annotated[str, AfterValidator(plain_name)]
+CONTEXT = 64  # tokens of a sequence where a recipe gives none
 
 ESTIMATORS = ("full", "zero", "random", "top1", "sampled", "shared-topk")
 SCHEDULES = ("s1", "s2", "s3", "early", "all", "measured", "alternate")
 
 
 class ModelSpec(Spec):
-    """A network by name, with the options that its builder accepts."""
+    """A network by name, with the options that its builder accepts; None: the network has no such setting."""
 
     name: str
     batch_norm: bool = True
     dropout: Fraction = 0.0
+    layers: PositiveInt | None = None  # gpt: blocks of attention and MLP; mlp: hidden layers
+    width: PositiveInt | None = None  # gpt: of the residual stream; mlp: of hidden layers
+    heads: PositiveInt | None = None  # gpt only, as all below
+    positions: Literal["learned", "rotary"] | None = None
+    tied: bool | None = None  # embedding and head one weight
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, given: Any) -> Any:
+        return network_settings.completed(given) if isinstance(given, dict) else given
+
+    @model_validator(mode="after")
+    def _check(self) -> ModelSpec:
+        network_settings.check(self.name, self.width, self.heads, self.positions, self.tied)
+        return self
 
 
 class DataSpec(Spec):
     """A data set, how much of it is used, and how it is cut into batches."""
 
-    name: Literal["digits", "fashion-mnist", "cifar10", "cifar100", "imagenet", "synthetic", "colours"]
+    name: Literal[
+        "digits", "fashion-mnist", "cifar10", "cifar100", "imagenet", "synthetic", "colours", "text"
+    ]
     batch_size: PositiveInt = 128
     test_batch_size: PositiveInt = 256
     image_size: PositiveInt | None = None  # pixels a side after resizing; None keeps the set's own size
-    train_limit: PositiveInt | None = None  # first n samples of a seeded, class-balanced order; None = all
+    context: PositiveInt | None = None  # text only: tokens of a sequence; 64 where none is given
+    tokenizer: str | None = None  # text only: file of the `tokenizers` package; None: bytes are the tokens
+    # First n samples of a seeded, class-balanced order, of a text its first n sequences; None = all.
+    train_limit: PositiveInt | None = None
     test_limit: PositiveInt | None = None
     augment: Literal["none", "crop-flip", "crop"] = "none"
     crop_padding: Annotated[int, Field(ge=0, strict=True)] = 4
@@ -54,7 +76,16 @@ class DataSpec(Spec):
     bad_label: Annotated[int, Field(ge=0, strict=True)] | None = None  # colours only: break this sample
     skip_corrupt: bool = False  # imagenet only
     num_workers: Annotated[int, Field(ge=0, strict=True)] = 0  # imagenet only; changes no number
-    path: str | None = None  # folder of the files; None = the data root; changes no number
+    # Folder of the files (text: a file, or a folder); None = the data root (text: the embedded one). Of itself it
+    # changes no number: what is read has its digest in the hash.
+    path: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("name") == "text" and given.get("context") is None:
+            return {**given, "context": CONTEXT}
+        return given
 
 
 def _number_as_text(value: Any) -> Any:
@@ -113,7 +144,7 @@ class Recipe(Spec):
     """One experiment, complete: every value that takes part in a run."""
 
     name: PlainName
-    group: Literal["dsp", "gradient-approximation"]
+    group: Literal["dsp", "gradient-approximation", "asynchronous"]
     reproduces: str
     experiment: Literal["train", "straggler", "gradient-gap", "bias"] = "train"
     profile: str = "paper"

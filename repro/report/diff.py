@@ -16,7 +16,7 @@ from repro.report import stats
 from repro.report.stored.group import Group, shares_start
 from repro.report.stored.origin import flatten
 from repro.report.stored.pairing import partner
-from repro.report.stored.source import Source
+from repro.report.stored.source import Source, on_text
 from repro.report.table import Column, Measured, Table, Value
 from repro.store import RunFolder, read_metrics
 
@@ -28,8 +28,10 @@ COLUMNS = [
     Column("change", "B - A"),
 ]
 _NUMBERS = (
-    "status", "num_steps", "train_seconds", "seconds_per_batch", "images_per_second", "busy_seconds", "peak_memory_bytes",
-    "test_accuracy_last", "test_accuracy_best", "oversubscribed", "device", "machine", "threads", "cut",
+    "status", "num_steps", "train_seconds", "seconds_per_batch", "images_per_second", "tokens_per_second", "busy_seconds",
+    "peak_memory_bytes",
+    "test_accuracy_last", "test_accuracy_best", "test_bits_per_byte_last", "test_bits_per_byte_best",
+    "oversubscribed", "device", "machine", "threads", "cut",
 )  # fmt: skip
 
 
@@ -82,7 +84,8 @@ def _means(a: _Side, b: _Side, source: Source) -> list[dict[str, Value]]:
     whose = "the project's reference" if found.reference else "your"
     one, two = ([g for g in found.groups if g.recipe == side.recipe and g.complete] for side in (a, b))
     for left, right in _pairs(one, two):
-        for name in ("test_accuracy_last", "test_accuracy_best", "seconds_per_batch"):
+        score = "test_bits_per_byte" if all(map(on_text, (left.runs[0], right.runs[0]))) else "test_accuracy"
+        for name in (f"{score}_last", f"{score}_best", "seconds_per_batch"):
             change = difference(left=right, right=left, name=name)
             values = {"a": left.measured(name), "b": right.measured(name), "change": change}
             part = f"{whose} runs, profile {left.profile}, {left.device}"
@@ -210,7 +213,8 @@ def _epochs(a: _Side, b: _Side) -> list[dict[str, Value]]:
     if not all(ends):
         return []
     one, two = ends[0][-1], ends[1][-1]
-    keys = ("epoch", "train_loss", "test_loss", "test_accuracy", "train_seconds")
+    scores = ("test_accuracy", "test_bits_per_byte", "test_perplexity")
+    keys = ("epoch", "train_loss", "test_loss", *scores, "train_seconds")
     return _different("last epoch", {k: one.get(k) for k in keys}, {k: two.get(k) for k in keys})
 
 

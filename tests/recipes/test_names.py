@@ -25,6 +25,7 @@ from repro.recipe.matrix import Matrix
         ("gradient-gap-dsp-resnet98-k2-s1470-sgd", 2, {"staleness": "5,0;7,0"}),
         ("top1-resnet20-k2-s1-paper", 2, {"name": "bp"}),
         ("full-cnn2-k2", 2, {"name": "bp"}),
+        ("fr-gpt-k3", 3, {"locking": "free"}),
         ("pipedream-vgg19-k6", 6, {"name": "pipedream"}),
         ("2bw-resnet98-k7-m8", 7, {"micro": 8}),
         ("delayed-resnet98-k3-d4", 3, {"delay": 4}),  # of itself K = 1
@@ -94,7 +95,7 @@ def test_a_k_of_ours_says_so() -> None:
         ("dps-resnet98-k7", ["Did you mean 'dsp-resnet98-k7'"]),
         ("dni-imagenet-resnet18", ["imagenet-resnet18 is not there with dni, only with bp, gpipe"]),
         ("resnet98", ["names a part only", "`repro list resnet98`"]),
-        ("nothing", ["`repro list` shows all 282 recipes"]),
+        ("nothing", ["`repro list` shows all 303 recipes"]),
     ],
 )
 def test_an_unknown_name_is_answered_with_what_there_is(name: str, words: list[str]) -> None:

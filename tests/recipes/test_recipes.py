@@ -37,6 +37,14 @@ APPROXIMATION_NAME = re.compile(
     "(?P<estimator>full|zero|random|top1|sampled|shared-topk)-(?P<net>resnet20|resnet14|vgg19|cnn2)"
     "(?:-(?P<schedule>s1|s2|s3|early|all|measured))?(?P<paper>-paper)?"
 )
+ASYNCHRONOUS_NAME = re.compile(
+    f"(?P<method>bp|gpipe|fr|dsp|{'|'.join(ASYNCHRONOUS)})-(?P<net>gpt)(?:-k(?P<blocks>[24]))?"
+)
+SWEPT_NAME = re.compile(  # claims A1 to A5 and the sweep of the delay
+    "(?P<method>bp|pipedream|2bw|delayed)-gpt(?:-d(?P<delay>[248]))?"
+    "(?:-(?P<optimizer>sgd|nadam|muon))?(?:-(?P<correction>predicted|rescheduled|compensated))?"
+)
+CORRECTION = {"predicted": "prediction", "rescheduled": "rescheduling", "compensated": "compensation"}
 STALENESS = {
     (2, None): "1,0;2,0",
     (3, None): "1,1,0;4,2,0",
@@ -62,6 +70,10 @@ def test_loads_in_every_profile(name: str, profile: str) -> None:
     assert recipe.name == name
     assert recipe.group == CATALOGUE[name].group
     assert recipe.blocks == CATALOGUE[name].blocks
+    if recipe.group == "asynchronous":
+        assert recipe.data.name == "text"
+        assert (recipe.data.path is not None) == (recipe.data.tokenizer is not None) == (profile == "paper")
+        return
     assert (recipe.data.name in ("cifar10", "imagenet")) == (
         profile == "paper"
     )  # quick and smoke work offline
@@ -77,6 +89,12 @@ def test_profile_reference_is_there_or_refused(name: str) -> None:
             load(name, "reference")
         return
     recipe = load(name, "reference")
+    if recipe.group == "asynchronous":
+        named = re.search("-k([0-9]+)", name)
+        assert (recipe.data.name, recipe.data.path) == ("text", None)
+        assert recipe.blocks == (int(named[1]) if named else 4)
+        assert recipe.optimizer.cosine_steps is None, "the cosine ends with the run"
+        return
     assert recipe.data.name == "fashion-mnist"
     assert recipe.blocks == (2 if recipe.experiment == "straggler" else CATALOGUE[name].blocks)
 
@@ -87,7 +105,8 @@ def test_recipes_of_the_suite_load_by_path(path: Path) -> None:
 
 
 def test_names_follow_the_grammar() -> None:
-    strange = [n for n in NAMES if not DSP_NAME.fullmatch(n) and not APPROXIMATION_NAME.fullmatch(n)]
+    grammars = (DSP_NAME, APPROXIMATION_NAME, ASYNCHRONOUS_NAME, SWEPT_NAME)
+    strange = [n for n in NAMES if not any(grammar.fullmatch(n) for grammar in grammars)]
     assert strange == ["bias-resnet20"]
 
 
@@ -119,6 +138,44 @@ def test_a_dsp_name_says_what_the_recipe_holds(name: str, parts: dict[str, str |
         assert method["rematerialise"] == (parts["variant"] == "remat")
     if parts["method"] == "delayed":
         assert method["delay"] == int((parts["variant"] or "d1")[1:])
+
+
+@pytest.mark.parametrize(("name", "parts"), names_matching(ASYNCHRONOUS_NAME))
+def test_an_asynchronous_name_says_what_the_recipe_holds(name: str, parts: dict[str, str | None]) -> None:
+    recipe = paper(name)
+    assert (recipe.group, recipe.model.name) == ("asynchronous", parts["net"])
+    assert (recipe.method.name, recipe.blocks) == (parts["method"], int(parts["blocks"] or 8))
+
+
+@pytest.mark.parametrize(("name", "parts"), names_matching(SWEPT_NAME))
+def test_a_name_of_the_sweep_says_what_the_recipe_holds(name: str, parts: dict[str, str | None]) -> None:
+    """In every profile: a profile must not put the optimiser back."""
+    for profile in PROFILES:
+        recipe = load(name, profile)
+        method = recipe.method.model_dump()
+        assert method["name"] == parts["method"]
+        assert method.get("delay", 1) == int(parts["delay"] or 1)
+        assert recipe.optimizer.name == (parts["optimizer"] or "adamw")
+        found = [correction.name for correction in recipe.corrections]
+        assert found == ([CORRECTION[parts["correction"]]] if parts["correction"] else [])
+
+
+def test_the_published_setting_of_a_transformer() -> None:
+    """AsyncPP: a layer a block, and only what is published of the text."""
+    recipe = paper("gpipe-gpt")
+    assert (recipe.model.layers, recipe.model.width, recipe.model.heads) == (8, 768, 12)
+    assert (recipe.data.context, recipe.data.batch_size, recipe.blocks, recipe.max_steps) == (
+        512,
+        8,
+        8,
+        50000,
+    )
+    assert recipe.method.model_dump()["micro"] == 4
+    assert (recipe.optimizer.name, recipe.optimizer.lr, recipe.optimizer.warmup_steps) == (
+        "adamw",
+        0.0003,
+        3000,
+    )
 
 
 @pytest.mark.parametrize(("name", "parts"), names_matching(APPROXIMATION_NAME))
@@ -162,6 +219,7 @@ def promised() -> list[str]:
     ]
     names += [f"{e}-cnn2" for e in ("zero", "random", "top1", "sampled", "shared-topk")]
     names += ["top1-resnet20-s1-paper", "top1-cnn2-paper"]
+    names += [f"{m}-gpt{k}" for m in ("bp", "gpipe", "fr", "dsp", *ASYNCHRONOUS) for k in ("", "-k2", "-k4")]
     return names
 
 
@@ -180,12 +238,17 @@ def test_methods_of_a_net_differ_in_their_method_alone() -> None:
     """A comparison of methods is fair only where everything else is the same, in every profile."""
     for profile in PROFILES:
         held: dict[tuple[str, str, int, float], set[str]] = {}
-        for name, parts in names_matching(DSP_NAME):
+        for name, parts in [*names_matching(DSP_NAME), *names_matching(ASYNCHRONOUS_NAME)]:
             try:
                 recipe = load(name, profile)
             except UserError:
                 continue  # no reference runs of this net
-            key = (recipe.experiment, parts["net"], recipe.blocks, recipe.optimizer.momentum)
+            key = (
+                recipe.experiment,
+                str(parts["net"]),
+                recipe.blocks,
+                getattr(recipe.optimizer, "momentum", 0.0),
+            )
             rest = recipe.model_dump_json(exclude={"name", "reproduces", "method", "profile"})
             held.setdefault(key, set()).add(rest)
         assert {key: len(kinds) for key, kinds in held.items() if len(kinds) > 1} == {}

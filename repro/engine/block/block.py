@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from repro.engine.block.corrector import Corrector
 from repro.engine.block.finite import FiniteCheck
@@ -24,7 +23,7 @@ from repro.engine.block.norm_passes import NormPasses
 from repro.engine.block.optimizer import BlockOptimizer
 from repro.engine.block.weight_ring import WeightRing
 from repro.gradient import Approximation
-from repro.models import run_layer
+from repro.models import cross_entropy, run_layer
 from repro.planning.counted_memory import SavedBytes, tensor_bytes
 
 Key = tuple[int, int]  # (batch, micro-batch)
@@ -185,7 +184,7 @@ class Block:
         if not self.last:
             return x
         assert entry.labels is not None
-        loss = functional.cross_entropy(x, entry.labels)
+        loss = cross_entropy(x, entry.labels)
         return loss if entry.weight == 1.0 else loss * entry.weight
 
     def _graph(self, key: Key, entry: Entry, update_statistics: bool) -> Tensor:

@@ -83,7 +83,7 @@ def build_block(plan: Plan, index: int, seed: int, schedule: Schedule) -> Block:
     if recipe.runtime.two_streams and device.type == "cuda" and plan.engine == "processes":
         side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
     recompute = schedule.recompute[index]
-    probe = torch.zeros((2, *plan.shapes[low]), device=device)
+    probe = factories[low].zeros((2, *plan.shapes[low]), device)
     return Block(
         layers,
         optimizer,

@@ -44,7 +44,10 @@ class Samples:
         return key[1] == len(self.micro_sizes(key[0])) - 1
 
     def images(self, key: Key) -> Tensor:
-        """Images [n, C, H, W] of a micro-batch; batches are asked for in order, the first perhaps from its middle on."""
+        """Images [n, C, H, W] or tokens [n, context] of a micro-batch.
+
+        Batches are asked for in order, the first perhaps from its middle on.
+        """
         if key[0] != self._images_of:
             self._images, self._images_of = self.data.train_images(key[0]), key[0]
         assert self._images is not None
@@ -52,7 +55,7 @@ class Samples:
         return self._images if where == slice(0, len(self._images)) else self._images[where].contiguous()
 
     def labels(self, key: Key, order: int) -> Tensor:
-        """Labels [n] of a micro-batch, checked: of the same samples as the images (`order`), and within the classes."""
+        """Labels [n] (of a text [n, context]), checked: of the same samples as the images (`order`), within the classes."""
         batch = key[0]
         ids = self.data.train_ids(batch)
         if order != self.order(batch):
@@ -85,8 +88,8 @@ def check_labels(labels: Tensor, ids: Any, batch: int, num_classes: int) -> None
     """Raise RunFailed naming the first label that is not one of the classes."""
     wrong = ((labels < 0) | (labels >= num_classes)).nonzero()
     if wrong.numel():
-        place = int(wrong[0])
+        place = tuple(wrong[0].tolist())
         raise RunFailed(
-            f"label {int(labels[place])} of training sample {int(ids[place])} (batch {batch}) is out of range: "
+            f"label {int(labels[place])} of training sample {int(ids[place[0]])} (batch {batch}) is out of range: "
             f"allowed 0..{num_classes - 1}"
         )

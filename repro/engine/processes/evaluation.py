@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from repro.engine.block.block import Block
 from repro.engine.block.samples import Samples
 from repro.engine.transport.message import Envelope
 from repro.engine.transport.ports import BlockNetwork
+from repro.models import cross_entropy
 from repro.planning.run_plan import Plan
 
 UNDER_WAY = 2  # batches that a block may have sent ahead
@@ -28,7 +28,7 @@ class Evaluation:
         self.plan, self.index, self.block = plan, index, block
         self.data, self.network = samples.data, network
         self.low, self.high = plan.layer_spans[index]
-        self.result: tuple[float, float] | None = None  # last block, at the end: (mean loss, accuracy in %)
+        self.result: dict[str, float] | None = None  # last block, at the end: what `Data.scores` says
         self._sent: list[tuple[Any, Tensor]] = []
 
     def batches(self) -> Iterator[None]:
@@ -45,13 +45,13 @@ class Evaluation:
                 x = self._pass(step, self.data.test_images, size, calibration + step)
                 if self.index == self.plan.blocks - 1:
                     labels = self.data.test_labels(step)
-                    total += float(torch.nn.functional.cross_entropy(x, labels, reduction="sum"))
-                    correct += int((x.argmax(1) == labels).sum())
+                    total += float(cross_entropy(x, labels, "sum"))
+                    correct += int((x.argmax(-1) == labels).sum())
                 yield
             while self._sent:
                 self.network.wait(self._sent.pop(0), self.index + 1)
         if self.index == self.plan.blocks - 1:
-            self.result = total / self.data.test_size, 100.0 * correct / self.data.test_size
+            self.result = self.data.scores(total, correct)
 
     def _pass(self, step: int, images: Callable[[int], Tensor], size: int, number: int) -> Tensor:
         """Take a batch of `size`, the evaluation's message `number`, run the block on it, hand the output on; returns it."""

@@ -275,8 +275,7 @@ class Worker:
             self.reporter.epoch(
                 epoch,
                 train_loss=self.losses.end_epoch(),
-                test_loss=found[0],
-                test_accuracy=found[1],
+                **found,
                 train_seconds=end - self.started - self.evaluation_seconds,
             )
         every = self.plan.recipe.runtime.checkpoint_every

@@ -10,7 +10,7 @@ from repro.recipe.load import PROFILES
 from repro.report import stats
 from repro.report.stored.context import order
 from repro.report.stored.group import Group, data_label, shares_start
-from repro.report.stored.source import Source, experiment, in_group
+from repro.report.stored.source import Source, experiment, in_group, on_text
 from repro.report.stored.variants import judged
 from repro.report.table import Measured
 from repro.store import StoredRun
@@ -33,7 +33,9 @@ class Evidence:
 
     def training(self, group: str = "dsp") -> list[Group]:
         """Training runs of one paper, split by machine and thread count."""
-        return self._find(lambda run: experiment(run) == "train" and in_group(run, group))
+        return self._find(
+            lambda run: experiment(run) == "train" and in_group(run, group) and not on_text(run)
+        )
 
     def asynchronous(self) -> list[Group]:
         """Finished training runs of the recipes on asynchronous pipelines."""

@@ -137,7 +137,10 @@ def _network(evidence: Evidence, needed: Callable[[list[Group]], bool]) -> list[
         steps = max(int(g.fact("num_steps", 0)) for g in members)
         return not ready, closeness(members[0]), -steps, -len(members)
 
-    return sorted(min(usable, key=rank), key=lambda g: (g.blocks, g.recipe)) if usable else []
+    if not usable:
+        return []
+    best = min(usable, key=rank)
+    return sorted(best, key=lambda g: (g.blocks, g.recipe))
 
 
 def _of(groups: list[Group], method: str, name: str) -> list[Group]:

@@ -19,7 +19,7 @@ from repro.report.stats import Estimate
 from repro.report.stored.bound import bound
 from repro.report.stored.context import baseline, order
 from repro.report.stored.group import Group
-from repro.report.stored.source import Source, experiment, in_group
+from repro.report.stored.source import Source, experiment, in_group, on_text
 
 DESCRIPTION = "speed-up over BP with its bound, and best test accuracy against BP, per method"
 COMMAND = "repro run bp-resnet98-k2 fr-resnet98-k2 ddg-resnet98-k2 dsp-resnet98-k2 --seeds 5 --profile quick"
@@ -33,7 +33,7 @@ def draw(source: Source) -> Any:
     """The figure, or what is missing; of each panel the place (network, data, profile, K) with most methods is shown."""
     from repro.report.figures import canvas
 
-    found = source.find(lambda run: experiment(run) == "train" and in_group(run, "dsp"))
+    found = source.find(lambda run: experiment(run) == "train" and in_group(run, "dsp") and not on_text(run))
     groups = sorted((part for group in found.groups for part in group.split()), key=order)
     fair = [g for g in groups if not g.oversubscribed]
     fast = _most(fair, speedup.SAME, lambda g, base: speedup.over(base, g).estimate)

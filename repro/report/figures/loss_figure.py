@@ -8,7 +8,7 @@ from repro.report.figures.palette import Style, styles
 from repro.report.figures.panels import source_words, split_panels
 from repro.report.stored.curves import over_epochs
 from repro.report.stored.group import Group
-from repro.report.stored.source import Source, experiment, in_group
+from repro.report.stored.source import Source, experiment, on_text, pipelined
 
 DESCRIPTION = "train and test loss per method, with a band over seeds (Fig. 4 of the DSP paper)"
 COMMAND = "repro run bp-resnet98 fr-resnet98 dsp-resnet98 --seeds 5 --profile quick"
@@ -16,7 +16,7 @@ COMMAND = "repro run bp-resnet98 fr-resnet98 dsp-resnet98 --seeds 5 --profile qu
 
 def draw(source: Source) -> Any:
     """A figure, or what is missing."""
-    found = source.find(lambda run: experiment(run) == "train" and in_group(run, "dsp"))
+    found = source.find(lambda run: experiment(run) == "train" and pipelined(run))
     return draw_groups(found.groups, found.reference, COMMAND)
 
 
@@ -41,10 +41,10 @@ def draw_groups(groups: list[Group], reference: bool, command: str, *, one_style
     for i, (title, members) in enumerate(panels.items()):
         looks = shared if one_style else styles(members)
         bottom = (total - height * (i + 1) + 0.5) / total
-        for left, field in ((0.075, "train_loss"), (0.43, "test_loss")):
+        for left, (field, words) in zip((0.075, 0.43), _fields(members), strict=True):
             axes = figure.add_axes((left, bottom, 0.285, (height - 1.1) / total))
             labels = _panel(axes, field, members, looks)
-            axes.set_title(field.replace("_", " "))
+            axes.set_title(words)
         canvas.direct_labels(axes, labels, gap=0.085, x=1.09)
         figure.text(0.03, bottom + (height - 0.75) / total, title, fontsize=9.0)
     counts = sorted({e.n for g in groups for e in over_epochs(g, "train_loss").y})
@@ -61,6 +61,16 @@ def draw_groups(groups: list[Group], reference: bool, command: str, *, one_style
         else ""
     )
     return figure, note
+
+
+def _fields(members: list[Group]) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Field and title of the left and the right panel."""
+    if all(on_text(run) for group in members for run in group.runs):
+        return ("train_loss", "train loss [nats per token]"), (
+            "test_bits_per_byte",
+            "test loss [bits per byte]",
+        )
+    return ("train_loss", "train loss"), ("test_loss", "test loss")
 
 
 def _panel(axes: Any, field: str, members: list[Group], looks: dict[str, Style]) -> list[Any]:

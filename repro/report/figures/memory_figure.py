@@ -6,7 +6,7 @@ from typing import Any
 
 from repro.report.figures.panels import figure_height, row_label, source_words, split_panels, stacked_axes
 from repro.report.measures.memory import formula, peak, staleness
-from repro.report.stored.source import Source, experiment, in_group
+from repro.report.stored.source import Source, experiment, pipelined
 
 DESCRIPTION = "peak memory of each block and the formula (claim D5)"
 COMMAND = (
@@ -19,7 +19,7 @@ def draw(source: Source) -> Any:
     """The figure, or what is missing."""
     from repro.report.figures import canvas
 
-    found = source.find(lambda run: experiment(run) == "train" and in_group(run, "dsp"))
+    found = source.find(lambda run: experiment(run) == "train" and pipelined(run))
     groups = [group for group in found.groups if group.values(peak(0))]
     if not groups:
         return f"no finished run; make some with: {COMMAND}"

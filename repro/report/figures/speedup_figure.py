@@ -17,7 +17,7 @@ from repro.report.figures.panels import (
 from repro.report.measures.speedup import SAME, over
 from repro.report.stored.bound import bound
 from repro.report.stored.context import baseline, order
-from repro.report.stored.source import Source, experiment, in_group
+from repro.report.stored.source import Source, experiment, pipelined
 
 DESCRIPTION = "speed-up over BP per method with its 95 % interval, and the bound"
 COMMAND = "repro run bp-resnet98-k2 fr-resnet98-k2 ddg-resnet98-k2 dsp-resnet98-k2 --seeds 5 --profile quick"
@@ -27,7 +27,7 @@ def draw(source: Source) -> Any:
     """The figure, or what is missing; oversubscribed runs are left out and named."""
     from repro.report.figures import canvas
 
-    found = source.find(lambda run: experiment(run) == "train" and in_group(run, "dsp"))
+    found = source.find(lambda run: experiment(run) == "train" and pipelined(run))
     groups = sorted((part for group in found.groups for part in group.split()), key=order)
     shown = [
         g

@@ -7,7 +7,7 @@ from typing import Any
 from repro.report.stored.bound import read_timeline
 from repro.report.stored.context import order
 from repro.report.stored.group import Group, data_label
-from repro.report.stored.source import Source, experiment, in_group
+from repro.report.stored.source import Source, experiment, pipelined
 
 DESCRIPTION = "schedule of each method with 3 blocks, simulated and recorded (Fig. 1 of the DSP paper)"
 COMMAND = (
@@ -98,7 +98,7 @@ def _simulated(method: Any) -> Any:
 
 def _recorded(source: Source) -> tuple[dict[str, list[tuple[int, str, float, float, bool]]], str]:
     """Recorded spans by label, all from the one place (network, data, profile, device) that has most of them."""
-    found = source.find(lambda run: experiment(run) == "train" and in_group(run, "dsp"))
+    found = source.find(lambda run: experiment(run) == "train" and pipelined(run))
     places: dict[tuple[str, ...], dict[str, list[tuple[int, str, float, float, bool]]]] = {}
     for group in sorted(found.groups, key=lambda g: (bool(g.changed), order(g))):
         spans = _spans(group)

@@ -13,8 +13,8 @@ from repro.report.table import Column, Table, grid
 
 TITLE = "Decoupled pipeline training and gradient approximation: what the stored runs say"
 ORDER = (
-    "headline-pipeline", "headline-gradient", "claims", "speedup", "accuracy", "straggler", "memory", "engine", "peers",
-    "gradient-approximation", "kernels", "savings", "bias", "schedules",
+    "headline-pipeline", "headline-gradient", "claims", "speedup", "accuracy", "text-loss", "straggler", "memory", "engine",
+    "peers",     "gradient-approximation", "kernels", "savings", "bias", "schedules",
 )  # fmt: skip
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1a1a1a; max-width: 78rem; margin: 0 auto; padding: 1rem 1.5rem 4rem; }

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from repro.report.stored.group import Group
+from repro.report.stored.group import Group, text_words
 from repro.report.stored.origin import describe, differences
 from repro.store import StoredRun
 
@@ -107,4 +107,4 @@ def _bucket(group: Group, groups: list[Group]) -> tuple[str, ...]:
         }
         known.discard("")
         device = known.pop() if len(known) == 1 else ""
-    return group.recipe, group.profile, device, group.data, str(group.blocks)
+    return group.recipe, group.profile, device, group.data + text_words(group), str(group.blocks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from repro.report.stats import mean_interval
@@ -13,7 +14,9 @@ from repro.store import COMPLETE, StoredRun
 
 OPTIMIZER_NAMES = {"adamw": "AdamW", "nadam": "NAdam", "muon": "Muon"}
 Reader = Callable[[StoredRun], Any]
-ELSEWHERE = frozenset({"num_workers", "path"})  # settings of the data that change no number
+ELSEWHERE = frozenset({"num_workers", "path", "tokenizer"})  # settings of the data that change no number
+OF_TEXTS = ("path", "tokenizer")  # but they say which text it is
+LATER = frozenset({"context", "tokenizer"})  # that older runs do not mention: no value means no such setting
 
 
 @dataclass(frozen=True)
@@ -203,25 +206,38 @@ def value_words(value: Any) -> str:
 def numbers_of_data(group: Group) -> dict[str, Any]:
     """The data settings that can change a number."""
     data = group.settings.get("data", {})
-    return (
-        {k: v for k, v in data.items() if k not in ELSEWHERE} if isinstance(data, Mapping) else {"name": data}
-    )
+    if not isinstance(data, Mapping):
+        return {"name": data}
+    left_out = ELSEWHERE - {*OF_TEXTS} if data.get("name") == "text" else ELSEWHERE
+    return {k: v for k, v in data.items() if k not in left_out and (v is not None or k not in LATER)}
 
 
 def data_label(group: Group) -> str:
-    """The data set, with its size where it is a part or resized: "fashion-mnist 2000@16"."""
+    """The data set, with its size where it is a part or resized: "fashion-mnist 2000@16", "text 800@64" (context)."""
     data = numbers_of_data(group)
-    words = str(data.get("name", group.data))
+    words = str(data.get("name", group.data)) + text_words(group)
     if data.get("train_limit"):
         words += f" {data['train_limit']}"
-    if data.get("image_size"):
-        words += f"@{data['image_size']}"
+    if size := data.get("image_size") or data.get("context"):
+        words += f"@{size}"
     return words
+
+
+def text_words(group: Group) -> str:
+    """Which text, where it is not the embedded one, and whose tokens: " kjv.txt bpe.json"; "" for images."""
+    data = numbers_of_data(group)
+    return "".join(f" {Path(str(data[key])).name}" for key in OF_TEXTS if data.get(key))
 
 
 def shares_start(a: Group, b: Group) -> bool:
     """Whether equal seeds of `a` and `b` share initial weights and data order, so that pairing by seed is real."""
-    return a.settings.get("model") == b.settings.get("model") and numbers_of_data(a) == numbers_of_data(b)
+    return _model(a) == _model(b) and numbers_of_data(a) == numbers_of_data(b)
+
+
+def _model(group: Group) -> Any:
+    """The network's settings; older runs do not mention those that it has not."""
+    model = group.settings.get("model")
+    return {k: v for k, v in model.items() if v is not None} if isinstance(model, Mapping) else model
 
 
 def gradient_label(settings: Mapping[str, Any]) -> str:

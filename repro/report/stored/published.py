@@ -100,7 +100,9 @@ def about(recipe: Any) -> list[str]:
     estimator = recipe.gradient.estimator
     method = estimator if recipe.group == "gradient-approximation" else recipe.method.name
     lines = []
-    for entry in found["headlines"]:
+    # What the older papers say of a method is said of convolutional networks.
+    told = [e for e in found["headlines"] if recipe.group != "asynchronous" or e["paper"] == recipe.group]
+    for entry in told:
         if entry["method"] == method and entry.get("model", recipe.model.name) == recipe.model.name:
             lines.append(f"{entry['text']} ({found['papers'][entry['paper']]}; {entry['where']})")
     for cell in found["cells"]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -121,8 +121,19 @@ def trained(run: StoredRun) -> bool:
     return not run.recipe.get("timing_only", False)
 
 
+def pipelined(run: StoredRun) -> bool:
+    """Whether the run is of the groups that are about pipelines."""
+    return in_group(run, "dsp") or in_group(run, "asynchronous")
+
+
+def on_text(run: StoredRun) -> bool:
+    """Whether the run's samples are sequences of a text, which have losses and no accuracy."""
+    data = run.recipe.get("data")
+    return isinstance(data, Mapping) and data.get("name") == "text"
+
+
 def in_group(run: StoredRun, group: str) -> bool:
-    """Whether the run belongs to the paper `group` (dsp or gradient-approximation)."""
+    """Whether the run belongs to `group` (dsp, gradient-approximation or asynchronous)."""
     return str(run.recipe.get("group") or (run.result or {}).get("group") or "dsp") == group
 
 

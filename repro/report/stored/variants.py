@@ -12,7 +12,8 @@ from repro.report.stored.group import Group, data_label
 # Settings that say on what and how long a run trains. Rows with different ones stand apart by their other columns.
 SIZE = frozenset({
     "blocks", "cut", "experiment", "epochs", "max_steps", "evaluate_every", "optimizer.milestones", "model.name",
-    "data.name", "data.train_limit", "data.test_limit", "data.image_size", "straggler.probability", "straggler.delay",
+    "data.name", "data.train_limit", "data.test_limit", "data.image_size", "data.context", "straggler.probability",
+    "straggler.delay",
 })  # fmt: skip
 _IN_LABEL = ("gradient.estimator", "gradient.schedule", "gradient.scale", "corrections", "optimizer.name")
 

@@ -7,7 +7,7 @@ from repro.report.stored.context import CONTEXT, HALF_WIDTH, NOTE, baseline, con
 from repro.report.stored.group import Group
 from repro.report.stored.pairing import pairing_note
 from repro.report.stored.published import anchors, beside, key
-from repro.report.stored.source import Source, experiment
+from repro.report.stored.source import Source, experiment, on_text
 from repro.report.table import Column, Table, Value
 
 DESCRIPTION = "test accuracy, last and best epoch, beside the published one, and the difference to BP"
@@ -19,7 +19,7 @@ NOTHING = (
 
 def build(source: Source, select: str) -> Table:
     """A row per recipe; `select` decides which accuracy comes first and enters the difference."""
-    found = source.find(lambda run: experiment(run) == "train")
+    found = source.find(lambda run: experiment(run) == "train" and not on_text(run))
     groups = sorted(found.groups, key=order)
     other = "best" if select == "last" else "last"
     columns = [

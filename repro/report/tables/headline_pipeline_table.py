@@ -7,7 +7,7 @@ from dataclasses import replace
 from repro.report.stored.context import CONTEXT, HALF_WIDTH, PLACE, finish, order
 from repro.report.stored.group import Group
 from repro.report.stored.published import anchors, stated
-from repro.report.stored.source import Found, Source, experiment, in_group
+from repro.report.stored.source import Found, Source, experiment, in_group, on_text
 from repro.report.table import Column, Table, Value
 from repro.report.tables import accuracy_table, speedup_table, straggler_table
 from repro.store import StoredRun
@@ -31,7 +31,9 @@ UNTESTABLE = "not testable here"
 
 def build(source: Source, select: str) -> Table:
     """A row per method and K; `select` has no meaning here, the papers print the best accuracy."""
-    trained = source.find(lambda run: experiment(run) == "train" and in_group(run, "dsp"))
+    trained = source.find(
+        lambda run: experiment(run) == "train" and in_group(run, "dsp") and not on_text(run)
+    )
     delayed = (
         source.find(_straggler)
         if trained.reference == source.find(_straggler).reference

@@ -11,7 +11,7 @@ from repro.report.measures.memory import (
 )
 from repro.report.stored.context import CONTEXT, HALF_WIDTH, NOTE, context, finish, note, order
 from repro.report.stored.group import Group
-from repro.report.stored.source import Source, experiment, in_group
+from repro.report.stored.source import Source, experiment, pipelined
 from repro.report.table import Column, Table, Value
 
 DESCRIPTION = "peak memory of each block, counted, beside the formula (claim D5)"
@@ -35,7 +35,7 @@ COLUMNS = [
 
 def build(source: Source, select: str) -> Table:
     """A row per method and block."""
-    found = source.find(lambda run: experiment(run) == "train" and in_group(run, "dsp"))
+    found = source.find(lambda run: experiment(run) == "train" and pipelined(run))
     groups = [g for g in sorted(found.groups, key=order) if g.values(peak(0)) or not g.complete]
     rows = [row(group, block) for group in groups for block in range(group.blocks)]
     table = Table("memory", COLUMNS, rows)

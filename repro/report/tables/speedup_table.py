@@ -18,7 +18,7 @@ from repro.report.stored.context import (
 from repro.report.stored.group import Group
 from repro.report.stored.pairing import pairing_note
 from repro.report.stored.published import anchors, beside, key
-from repro.report.stored.source import Source, experiment, in_group
+from repro.report.stored.source import Source, experiment, pipelined
 from repro.report.table import Column, Table, Value
 
 DESCRIPTION = "seconds per batch, compute time and speed-up over BP, with the bound of each method"
@@ -41,7 +41,7 @@ COLUMNS = [
 
 def build(source: Source, select: str) -> Table:
     """A row per method and K; `select` has no meaning here."""
-    found = source.find(lambda run: experiment(run) == "train" and in_group(run, "dsp"))
+    found = source.find(lambda run: experiment(run) == "train" and pipelined(run))
     groups = sorted((part for group in found.groups for part in group.split()), key=order)
     table = Table("speedup", COLUMNS, [row(group, groups) for group in groups])
     crowded = dict.fromkeys(f"{g.recipe} ({g.profile})" for g in groups if g.oversubscribed)
