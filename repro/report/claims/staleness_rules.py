@@ -13,7 +13,7 @@ from repro.report.measures.counterpart import (
     synchronous_of,
     training_of,
 )
-from repro.report.measures.delays import update_words
+from repro.report.measures.lateness import update_words
 from repro.report.measures.time_to_loss import BITS, last, loss_name
 from repro.report.stats import mean_interval
 from repro.report.stored.group import Group, shares_start

@@ -7,7 +7,7 @@ from typing import Any
 
 from repro.report.figures.panels import source_words
 from repro.report.measures.counterpart import corrections, training_of
-from repro.report.measures.delays import delay, synchronous, update_words
+from repro.report.measures.lateness import delay, synchronous, update_words
 from repro.report.measures.time_to_loss import BITS, last, loss_name
 from repro.report.stats import Estimate, mean_interval
 from repro.report.stored.group import Group, data_label

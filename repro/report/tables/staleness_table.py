@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from repro.report.measures.accuracy import difference
 from repro.report.measures.counterpart import corrections, synchronous_of, training_of
-from repro.report.measures.delays import delay, synchronous, update_words
+from repro.report.measures.lateness import delay, synchronous, update_words
 from repro.report.measures.time_to_loss import BITS, last, loss_name
 from repro.report.stored.context import CONTEXT, HALF_WIDTH, NOTE, context, finish, note
 from repro.report.stored.group import Group
