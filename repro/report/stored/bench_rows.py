@@ -48,11 +48,13 @@ def percent(row: Row, name: str, count: str | None = None) -> Measured | None:
 
 
 def measured(row: Row, name: str, count: str | None = None) -> Measured | None:
-    """A stored number with the range beside it and how many repeats it came from (field `count`, else `<name>_n`)."""
+    """A stored number with the range beside it and how many repeats it came from (field `count`, else `<name>_n`).
+
+    One repeat has no range.
+    """
     middle = row.get(name)
     if not isinstance(middle, (int, float)):
         return None
     repeats = int(row.get(count or f"{name}_n") or 1)
-    return Measured(
-        Estimate(float(middle), row.get(f"{name}_low"), row.get(f"{name}_high"), repeats), repeats
-    )
+    low, high = (row.get(f"{name}_low"), row.get(f"{name}_high")) if repeats > 1 else (None, None)
+    return Measured(Estimate(float(middle), low, high, repeats), repeats)
