@@ -31,7 +31,7 @@ NOTHING = (
 COLUMNS = [
     *CONTEXT,
     Column("method", "method"),
-    Column("target", "test loss to reach", decimals=3, context=True, number=True),
+    Column("target", "test loss to reach", decimals=3, number=True),
     Column("final_loss", "at the end", decimals=3, number=True),
     Column("batches", "batches to it", number=True),
     Column("efficiency", "loss per sample: BP / method", decimals=2, ratio=True, number=True),
