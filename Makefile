@@ -11,7 +11,7 @@ PROFILE ?=
 SHORT_RUN = $(if $(filter file,$(origin RECIPE)),--set epochs=3 --set 'optimizer.milestones=[]')
 
 help: ## print this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: $(READY) ## train BP and DSP on two blocks, then print the tables and draw the figures (a few minutes)
 	$(BIN)/repro run $(RECIPE) --seeds $(SEEDS) $(if $(PROFILE),--profile $(PROFILE)) $(SHORT_RUN)
@@ -92,9 +92,23 @@ results: $(READY) ## make the reference runs again (an hour or two on a quiet ma
 	$(MAKE) $(patsubst %,results/reference/bench/%.json,kernels engine)
 	$(BIN)/repro report --readme README.md --readme docs/results.md
 
+# What `make async-results` runs: losses alone, so two runs at once in one process each; then short ones for times.
+DELAYS := delayed-gpt delayed-gpt-d2 delayed-gpt-d4 delayed-gpt-d8
+ASYNCHRONOUS := bp-gpt bp-gpt-sgd bp-gpt-nadam bp-gpt-muon gpipe-gpt pipedream-gpt pipedream-gpt-nadam \
+	2bw-gpt 2bw-gpt-muon fr-gpt dsp-gpt pipedream-gpt-predicted pipedream-gpt-rescheduled \
+	pipedream-gpt-compensated $(DELAYS) $(addsuffix -sgd,$(DELAYS)) $(addsuffix -nadam,$(DELAYS)) \
+	delayed-gpt-muon delayed-gpt-d4-muon delayed-gpt-d8-muon delayed-gpt-d4-predicted
+TWO_BLOCKS := bp-gpt-k2 gpipe-gpt-k2 pipedream-gpt-k2 2bw-gpt-k2 fr-gpt-k2 dsp-gpt-k2
+LOSSES := --engine sequential --jobs 2 --set runtime.threads=1
+
+async-results: $(READY) ## make the reference runs of docs/asynchronous.md (about two hours; goes on where it was cut off)
+	$(BIN)/repro run $(ASYNCHRONOUS) $(TWO_BLOCKS) $(REFERENCE) $(LOSSES)
+	$(BIN)/repro run $(TWO_BLOCKS) --engine processes --set epochs=1 $(REFERENCE)
+	$(BIN)/repro report --readme docs/asynchronous.md
+
 results/reference/bench/%.json:
 	$(BIN)/repro bench $* $(if $(filter engine,$*),--set steps=16 --set rounds=3) $(if $(filter kernels,$*),--set minutes=60)
 	@mkdir -p $(@D) && cp results/bench/$*.json $@
 
-.PHONY: help run setup test check figures bench results test-faults soak tools gpu-check
+.PHONY: help run setup test check figures bench results async-results test-faults soak tools gpu-check
 .DEFAULT_GOAL := help

@@ -180,13 +180,16 @@ def table(
     profile: ProfileOption = None,
     strict: Annotated[bool, typer.Option(help="exit 1 where seeds are missing, failed or stale")] = False,
     reference: Annotated[bool, typer.Option(help="show the committed reference runs")] = False,
+    at: Annotated[
+        float | None, typer.Option(metavar="LOSS", help="time-to-loss: the test loss to reach")
+    ] = None,
     runs: RunsOption = None,
     _out: OldOutOption = None,
 ) -> None:
     """A table from stored results."""
     from repro.commands.reports import print_table
 
-    raise typer.Exit(print_table(name, format, select.value, profile, strict, reference, runs))
+    raise typer.Exit(print_table(name, format, select.value, profile, strict, reference, runs, at))
 
 
 @app.command()
@@ -241,6 +244,17 @@ def plan(
     figure: Annotated[
         Path | None, typer.Option(help="draw speed-up against K per method (svg, png, pdf)")
     ] = None,
+    jitter: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|measured",
+            help="propose DSP's queues for recorded compute times: a file, or `measured` in stored runs",
+        ),
+    ] = None,
+    loss: Annotated[
+        str | None, typer.Option(help="throughput that the queues may lose to jitter (default 2%)")
+    ] = None,
+    runs: RunsOption = None,
     profile: ProfileOption = None,
     settings: SetOption = None,
     device: DeviceOption = Device.auto,
@@ -249,7 +263,7 @@ def plan(
     """Measure layer costs; show the cut, the schedule as a timeline, predicted time per batch and speed-up."""
     from repro.commands.plan import Asked, show
 
-    asked = Asked(blocks, layer_times, bandwidth, latency, figure)
+    asked = Asked(blocks, layer_times, bandwidth, latency, figure, jitter, loss, runs)
     show(recipe, asked, profile, settings or [], device.value, as_json)
 
 

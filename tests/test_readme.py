@@ -11,6 +11,7 @@ from repro.report.pages import readme
 from tests.conftest import ROOT
 
 README, RESULTS = ROOT / "README.md", ROOT / "docs" / "results.md"
+ASYNCHRONOUS = ROOT / "docs" / "asynchronous.md"
 STALE = f"is not what results/reference says; refresh it with: {readme.COMMAND}"
 
 
@@ -20,7 +21,12 @@ def _in_the_tree(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_generated_blocks_are_fresh() -> None:
-    for page, blocks in ((README, {"figure", "glance", "verdicts"}), (RESULTS, {"headline", "claims"})):
+    pages = (
+        (README, {"figure", "glance", "verdicts"}),
+        (RESULTS, {"headline", "claims"}),
+        (ASYNCHRONOUS, {"asynchronous-claims"}),
+    )
+    for page, blocks in pages:
         words = page.read_text(encoding="utf-8")
         assert {m.group(1) for m in readme.BLOCK.finditer(words)} == blocks
         assert readme.fresh(words) == words, f"{page.name} {STALE}"

@@ -81,13 +81,19 @@ def format_words(recipe: Recipe, plan: Plan) -> str:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a prediction is for: numbers of blocks, the user's own layers, links; `figure`: where to draw it."""
+    """What a prediction is for: numbers of blocks, the user's own layers, links; `figure`: where to draw it.
+
+    `jitter`: recorded times for which queues are proposed, at a `loss` of throughput; `runs`: where they are stored.
+    """
 
     blocks: str | None = None
     layer_times: Path | None = None
     bandwidth: str | None = None
     latency: str | None = None
     figure: Path | None = None
+    jitter: str | None = None
+    loss: str | None = None
+    runs: Path | None = None
 
     @property
     def predicts(self) -> bool:
@@ -108,7 +114,15 @@ class Asked:
 def show(
     name: str, asked: Asked, profile: str | None, settings: Sequence[str], device: str, as_json: bool
 ) -> None:
-    """One plan, or all methods at several K."""
+    """One plan, all methods at several K, or queues for recorded jitter."""
+    if asked.jitter is not None:
+        from repro.commands.jitter import show_queues
+
+        show_queues(name, asked, profile, settings, device, as_json)
+        return
+    for option, value in (("--loss", asked.loss), ("--runs", asked.runs)):
+        if value is not None:
+            raise UserError(f"{option} {value} belongs to --jitter: give --jitter FILE or --jitter measured")
     if not asked.predicts:
         blocks = None if asked.blocks is None else asked.counts(1)[0]
         show_plan(name, blocks, profile, settings, device, as_json)

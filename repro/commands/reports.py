@@ -23,6 +23,7 @@ def print_table(
     strict: bool,
     reference: bool,
     runs: Path | None,
+    at: float | None = None,
 ) -> int:
     """Print a table on stdout and its problems on stderr; 1 under `strict` where there are problems."""
     from repro.report import tables
@@ -39,7 +40,7 @@ def print_table(
 
     folder = runs_to_read(runs, reference)
     built = tables.build(
-        name, folder, profile=profile, select=select, reference=reference, fallback=runs is None
+        name, folder, profile=profile, select=select, reference=reference, fallback=runs is None, at=at
     )
     ascii_only = format == "txt" and not _prints_unicode()
     sys.stdout.write(render(built, format, ascii=ascii_only))

@@ -24,6 +24,16 @@ def seconds(text: str, option: str = "--latency") -> float:
     return _read(text, _TIMES, option, "20us, 0.5ms or 1s", positive=False)
 
 
+def percent(text: str, option: str = "--loss") -> float:
+    """The share that "2%" or "0.5 %" means; UserError without the sign, or where it is not between 0 and 100."""
+    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*%\s*", text)
+    if match is None:
+        raise UserError(f"{option} '{text}' is not a number with a percent sign: give for example 2% or 0.5%")
+    if not 0.0 < (share := float(match.group(1)) / 100.0) < 1.0:
+        raise UserError(f"{option} '{text}' must lie between 0% and 100%, both left out")
+    return share
+
+
 def _read(text: str, units: dict[str, float], option: str, example: str, *, positive: bool) -> float:
     match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)\s*(\S*)\s*", text)
     if match is None:

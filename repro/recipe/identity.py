@@ -26,7 +26,7 @@ _LEFT_OUT = {
 _OF_ESTIMATORS = ("scale", "kernel", "samples")
 # Settings that were added later: they count only where they are not at their default, so that older hashes stay.
 _ONLY_WHERE_USED: dict[str, Any] = {
-    "timing_only": False, "norm_recalibration": 0, "corrections": [],
+    "timing_only": False, "norm_recalibration": 0, "corrections": [], "method.queues": "split",
     "optimizer.schedule": "step", "optimizer.cosine_floor": 0.0, "optimizer.cosine_steps": None,
     "optimizer.warmup_steps": 0, "optimizer.warmup_start": 0.0, "optimizer.clip_norm": None, "optimizer.clip": "block",
     "data.context": None, "model.layers": None, "model.width": None, "model.heads": None, "model.positions": None,
@@ -60,7 +60,7 @@ def counted(recipe: Recipe) -> dict[str, Any]:
     for key, default in _ONLY_WHERE_USED.items():
         *parents, name = key.split(".")
         group = values[parents[0]] if parents else values
-        if group[name] == default:
+        if name in group and group[name] == default:  # method.queues is a setting of one method
             del group[name]
     return values
 

@@ -23,13 +23,19 @@ def by_staleness(
     *,
     recompute: bool,
     locking: Locking = "free",
+    shared: bool = False,
 ) -> Schedule:
-    """Return the schedule of blocks whose staleness and queues are those of `setting`, q after Eq. 6."""
+    """Return the schedule of blocks whose staleness and queues are those of `setting`, q after Eq. 6.
+
+    Between blocks k and k+1 wait p_k + q_{k+1} messages at any time, outputs and gradients together. `shared`: each
+    of the two queues may take all of these places, else p_k and q_{k+1} of them.
+    """
+    slack = setting.slack
     return decoupled(
         num_batches=num_batches,
         m=setting.m,
-        p=setting.p,
-        q=setting.q,
+        p=(*slack, 0) if shared else setting.p,
+        q=(0, *slack) if shared else setting.q,
         recompute=recompute,
         locking=locking,
         evaluations=evaluations,

@@ -81,6 +81,12 @@ def test_switches_are_the_same_in_engine_and_oracle(
     )
 
 
+def test_shared_queues_change_no_number_and_keep_the_run(tiny: Callable[..., Any], tmp_path: Path) -> None:
+    """They decide only when things run; over processes, with an evaluation on the way."""
+    shared = {"name": "dsp", "staleness": "2,1,0;6,3,0", "queues": "shared"}
+    assert_equal(tiny(method=shared, blocks=3, max_steps=16, epochs=3), tmp_path)
+
+
 @pytest.mark.parametrize("name", ["dsp", "fr-mailbox", "fdg"])
 @pytest.mark.parametrize("batches", [1, 2, 3, 4])
 def test_fewer_batches_than_blocks(name: str, batches: int, tiny: Callable[..., Any], tmp_path: Path) -> None:

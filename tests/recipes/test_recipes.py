@@ -40,6 +40,11 @@ APPROXIMATION_NAME = re.compile(
 ASYNCHRONOUS_NAME = re.compile(
     f"(?P<method>bp|gpipe|fr|dsp|{'|'.join(ASYNCHRONOUS)})-(?P<net>gpt)(?:-k(?P<blocks>[24]))?"
 )
+SWEPT_NAME = re.compile(  # claims A1 to A5 and the sweep of the delay
+    "(?P<method>bp|pipedream|2bw|delayed)-gpt(?:-d(?P<delay>[248]))?"
+    "(?:-(?P<optimizer>sgd|nadam|muon))?(?:-(?P<correction>predicted|rescheduled|compensated))?"
+)
+CORRECTION = {"predicted": "prediction", "rescheduled": "rescheduling", "compensated": "compensation"}
 STALENESS = {
     (2, None): "1,0;2,0",
     (3, None): "1,1,0;4,2,0",
@@ -79,11 +84,17 @@ def test_loads_in_every_profile(name: str, profile: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_profile_reference_is_there_or_refused(name: str) -> None:
-    if "vgg19" in name or "resnext29" in name or "imagenet" in name or "gpt" in name:
+    if "vgg19" in name or "resnext29" in name or "imagenet" in name:
         with pytest.raises(UserError, match="no reference runs"):
             load(name, "reference")
         return
     recipe = load(name, "reference")
+    if recipe.group == "asynchronous":
+        named = re.search("-k([0-9]+)", name)
+        assert (recipe.data.name, recipe.data.path) == ("text", None)
+        assert recipe.blocks == (int(named[1]) if named else 4)
+        assert recipe.optimizer.cosine_steps is None, "the cosine ends with the run"
+        return
     assert recipe.data.name == "fashion-mnist"
     assert recipe.blocks == (2 if recipe.experiment == "straggler" else CATALOGUE[name].blocks)
 
@@ -94,7 +105,7 @@ def test_recipes_of_the_suite_load_by_path(path: Path) -> None:
 
 
 def test_names_follow_the_grammar() -> None:
-    grammars = (DSP_NAME, APPROXIMATION_NAME, ASYNCHRONOUS_NAME)
+    grammars = (DSP_NAME, APPROXIMATION_NAME, ASYNCHRONOUS_NAME, SWEPT_NAME)
     strange = [n for n in NAMES if not any(grammar.fullmatch(n) for grammar in grammars)]
     assert strange == ["bias-resnet20"]
 
@@ -134,6 +145,19 @@ def test_an_asynchronous_name_says_what_the_recipe_holds(name: str, parts: dict[
     recipe = paper(name)
     assert (recipe.group, recipe.model.name) == ("asynchronous", parts["net"])
     assert (recipe.method.name, recipe.blocks) == (parts["method"], int(parts["blocks"] or 8))
+
+
+@pytest.mark.parametrize(("name", "parts"), names_matching(SWEPT_NAME))
+def test_a_name_of_the_sweep_says_what_the_recipe_holds(name: str, parts: dict[str, str | None]) -> None:
+    """In every profile: a profile must not put the optimiser back."""
+    for profile in PROFILES:
+        recipe = load(name, profile)
+        method = recipe.method.model_dump()
+        assert method["name"] == parts["method"]
+        assert method.get("delay", 1) == int(parts["delay"] or 1)
+        assert recipe.optimizer.name == (parts["optimizer"] or "adamw")
+        found = [correction.name for correction in recipe.corrections]
+        assert found == ([CORRECTION[parts["correction"]]] if parts["correction"] else [])
 
 
 def test_the_published_setting_of_a_transformer() -> None:

@@ -20,6 +20,7 @@ from repro.report.stored.source import Source
 from repro.schedule import Staleness
 from tests.conftest import ROOT
 from tests.report.factory import make_run, training, write_benches
+from tests.report.stale_set import write_stale
 
 
 def test_same_input_gives_the_same_bytes(runs: Path, tmp_path: Path) -> None:
@@ -95,6 +96,7 @@ def test_every_figure_can_be_drawn(runs: Path, tmp_path: Path) -> None:
         make_run(runs, "top1-resnet20-s1", seed, epochs=training(3))
     make_run(runs, "dsp-resnet98", 0, epochs=training(1), timeline=spans)  # one seed, one epoch
     write_benches(runs)
+    write_stale(runs, seeds=2, profile="smoke")
     paths, notes = figures.draw([], runs, tmp_path / "out", ["svg"], profile="smoke")
     assert [p.stem for p in paths] == list(figures.names())
     assert notes == []

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from repro.report.claims import asynchronous_papers as asynchronous
 from repro.report.claims import dsp_paper as dsp
 from repro.report.claims import gradient_paper as gradient
 from repro.report.claims.claim import VERDICTS, Claim, Finding
 from repro.report.claims.evidence import Evidence
 
-CLAIMS = (*dsp.CLAIMS, *gradient.CLAIMS)
+CLAIMS = (*dsp.CLAIMS, *gradient.CLAIMS, *asynchronous.CLAIMS)
 
 __all__ = ["CLAIMS", "VERDICTS", "Claim", "Evidence", "Finding"]

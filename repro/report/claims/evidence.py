@@ -37,6 +37,11 @@ class Evidence:
             lambda run: experiment(run) == "train" and in_group(run, group) and not on_text(run)
         )
 
+    def asynchronous(self) -> list[Group]:
+        """Finished training runs of the recipes on asynchronous pipelines."""
+        found = self._find(lambda run: experiment(run) == "train" and in_group(run, "asynchronous"))
+        return [g for g in found if g.complete]
+
     def of(self, name: str) -> list[Group]:
         """Runs of experiment `name`."""
         return self._find(lambda run: experiment(run) == name)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from repro.report.table import Column, Measured, Table, Value, text
 
 PIPELINE = ("blocks", "method", "test_accuracy_best", "difference", "speedup", "bound", "published")
+ASYNCHRONOUS = ("method", "updates", "delay", "final_loss", "gap")
 GRADIENT = ("model", "gradient", "test_accuracy_best", "difference", "time_saved", "published")
 # The README has no room for what the full table explains at length.
 _SHORT = {"test_accuracy_best": "best test accuracy %", "bound": "bound", "published": "published"}
@@ -27,6 +28,12 @@ def narrow_pipeline(table: Table) -> Table:
 def narrow_gradient(table: Table) -> Table:
     """One row per network and filter gradient; the data sets go into the caption."""
     return _narrow(table, GRADIENT, fold=("data",))
+
+
+def narrow_asynchronous(table: Table) -> Table:
+    """The methods of pipelines, one row each; the sweep of the delay is the figure's."""
+    rows = [row for row in table.rows if not str(row["method"]).startswith("Delayed")]
+    return _narrow(replace(table, rows=rows), ("blocks", *ASYNCHRONOUS), fold=())
 
 
 def _narrow(table: Table, names: Sequence[str], fold: Sequence[str]) -> Table:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -12,12 +14,23 @@ from repro import paths
 from repro.errors import RunFailed, UserError
 from repro.report import figures, tables
 from repro.report.pages.formats import render
-from repro.report.pages.glance import claims_in_rows, narrow_gradient, narrow_pipeline, verdicts
+from repro.report.pages.glance import (
+    claims_in_rows,
+    narrow_asynchronous,
+    narrow_gradient,
+    narrow_pipeline,
+    verdicts,
+)
 from repro.report.stored.source import Source
 from repro.report.table import Table
 
 FIGURE = Path("docs") / "headline.svg"  # beside the README, which embeds it
-COMMAND = "repro report --readme README.md --readme docs/results.md"
+FIGURES = {"headline": FIGURE, "staleness": Path("docs") / "staleness.svg"}
+_NUMBERS = {
+    "headline": "headline-pipeline",
+    "staleness": "staleness",
+}  # the table whose numbers a figure shows
+COMMAND = "repro report --readme README.md --readme docs/results.md --readme docs/asynchronous.md"
 NOTHING = "No reference runs have been made yet."
 BLOCK = re.compile(r"<!-- repro:([a-z-]+) -->\n(.*?)<!-- /repro:\1 -->", re.DOTALL)
 
@@ -31,8 +44,9 @@ def refresh(readme: Path) -> list[Path]:
     try:
         words = fresh(readme.read_text(encoding="utf-8"), str(readme))
         wanted = {readme: words.encode()}
-        if "<!-- repro:figure -->" in words and (picture := drawing()) is not None:
-            wanted[readme.parent / FIGURE] = picture
+        for block, name in (("figure", "headline"), ("asynchronous-figure", "staleness")):
+            if f"<!-- repro:{block} -->" in words and (picture := drawing(name)) is not None:
+                wanted[readme.parent / FIGURES[name]] = picture
         changed = [path for path, data in wanted.items() if not path.is_file() or path.read_bytes() != data]
         for path in changed:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -63,21 +77,18 @@ def fresh(words: str, name: str = "README.md") -> str:
     return BLOCK.sub(replaced, words)
 
 
-def drawing() -> bytes | None:
-    """The figure as SVG, with the drawing program and a digest of the numbers at its end; None without reference runs."""
-    encode, _ = figures.draw_from("headline", _source())
+def drawing(name: str = "headline") -> bytes | None:
+    """A figure as SVG, with the drawing program and a digest of the numbers at its end; None without reference runs."""
+    encode, _ = figures.draw_from(name, _source())
     if encode is None:
         return None
-    return (
-        bytes(encode("svg")) + f"<!-- matplotlib {version('matplotlib')}, numbers {digest()} -->\n".encode()
-    )
+    made_by = f"<!-- matplotlib {version('matplotlib')}, numbers {digest(name)} -->\n"
+    return bytes(encode("svg")) + made_by.encode()
 
 
-def digest() -> str:
-    """A hash over the numbers that the figure shows: another matplotlib draws other bytes, never other numbers."""
-    return hashlib.sha256(
-        render(tables.build_from("headline-pipeline", _source()), "json").encode()
-    ).hexdigest()
+def digest(name: str = "headline") -> str:
+    """A hash over the numbers that a figure shows: another matplotlib draws other bytes, never other numbers."""
+    return hashlib.sha256(render(tables.build_from(_NUMBERS[name], _source()), "json").encode()).hexdigest()
 
 
 def _source() -> Source:
@@ -114,34 +125,45 @@ def _table(table: Table) -> str:
     return f"{body}\n\n<sub>{words}</sub>\n"
 
 
-def _figure() -> str:
-    encode, _ = figures.draw_from("headline", _source())
+def _figure(name: str = "headline") -> str:
+    encode, _ = figures.draw_from(name, _source())
     if encode is None:
         return NOTHING
-    return f"![{figures.names()['headline']}]({FIGURE.as_posix()})"
+    return f"![{figures.names()[name]}]({FIGURES[name].as_posix()})"
+
+
+def _asynchronous() -> str:
+    """Losses of the pipeline methods beside their synchronous counterpart, and how soon they reach a loss."""
+    return _table(narrow_asynchronous(tables.build_from("staleness", _source())))
 
 
 def _claims() -> str:
-    return _judged(claims_in_rows)
+    return _judged(claims_in_rows, "DG")
 
 
 def _verdicts() -> str:
-    return _judged(verdicts)
+    return _judged(verdicts, "DG")
 
 
-def _judged(shown: Callable[[Table], Table]) -> str:
+def _judged(shown: Callable[[Table], Table], papers: str) -> str:
+    """Claims whose names begin with a letter of `papers`."""
     from repro.report.claims.claim import NOT_RUN
 
     full = tables.build_from("claims", _source())
+    full = replace(full, rows=[row for row in full.rows if str(row["claim"])[0] in papers])
     if all(row["verdict"] == NOT_RUN for row in full.rows):
         return NOTHING
     return _table(shown(full))
 
 
-_BLOCKS = {
+_BLOCKS: dict[str, Callable[[], str]] = {
     "figure": _figure,
     "glance": _glance,
     "verdicts": _verdicts,
     "headline": _headline,
     "claims": _claims,
+    "asynchronous": _asynchronous,
+    "asynchronous-figure": partial(_figure, "staleness"),
+    "asynchronous-verdicts": partial(_judged, verdicts, "A"),
+    "asynchronous-claims": partial(_judged, claims_in_rows, "A"),
 }

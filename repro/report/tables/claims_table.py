@@ -1,4 +1,4 @@
-"""Every claim of both papers with its verdict."""
+"""Every claim of both papers, and of those on asynchronous pipelines, with its verdict."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from repro.report.table import Column, Measured, Table, Value
 if TYPE_CHECKING:
     from repro.report.claims import Claim, Evidence, Finding
 
-DESCRIPTION = "the claims of both papers, each with a verdict, the measured value and the published one"
+DESCRIPTION = "the claims of the papers, each with a verdict, the measured value and the published one"
 COLUMNS = [
     Column("claim", "claim", once=True),
     Column("statement", "statement", wrap=30, once=True),
