@@ -14,6 +14,7 @@ from repro.report.stats import Estimate
 from repro.report.table import Column, Measured, Table
 from tests.report.factory import write_benches
 from tests.report.reference_set import write_reference
+from tests.report.stale_set import write_stale
 
 COLUMNS = [
     Column("claim", "claim", once=True),
@@ -31,6 +32,7 @@ def compiler() -> list[str] | None:
 @pytest.mark.skipif(compiler() is None, reason="neither pdflatex nor tectonic on PATH: make tools")
 def test_every_table_compiles_and_fits(tmp_path: Path, reference: Path) -> None:
     write_reference(reference)
+    write_stale(reference)
     write_benches(reference)
     names = list(tables.names())
     parts = [formats.render(tables.build(name, tmp_path / "none"), "latex") for name in names]

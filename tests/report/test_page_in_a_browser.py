@@ -10,6 +10,7 @@ from repro.report.pages import html
 from tests.report import browser
 from tests.report.factory import write_benches
 from tests.report.reference_set import write_reference
+from tests.report.stale_set import write_stale
 
 WIDTHS = (1280, 390)
 needs_browser = pytest.mark.skipif(
@@ -21,6 +22,7 @@ needs_browser = pytest.mark.skipif(
 @pytest.fixture
 def visited(tmp_path: Path, reference: Path) -> list[dict[str, Any]]:
     write_reference(reference)
+    write_stale(reference)
     write_benches(reference)
     text, _ = html.page(tmp_path / "none")
     found, log = browser.visit(text, WIDTHS, tmp_path)

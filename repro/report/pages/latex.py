@@ -17,7 +17,9 @@ _LONG, _WRAP = 34, 26  # characters of a cell from which a column is wrapped, an
 _BUDGET = 115  # characters in a row that are still readable once scaled
 _LINES = 46  # of small print that leave room for a caption
 _CAPTION = 58  # letters of a caption that take the height of a line of small print
+_NOTES = 105  # letters of small print in a line
 _SHORT_CAPTION = 10  # lines for which there is room anyway
+_LONG_CAPTION = 900  # letters from which all but the first of its sentences become small print below it
 _HEADER = 11  # characters of a header's line above numbers, at least
 _EM = 0.47  # width of a character
 _FIT = r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}{%"
@@ -35,14 +37,14 @@ def latex(table: Table) -> str:
     if not body:
         return "".join(f"% {plain(words)}\n" for words in [*caption, *table.problems])
     body, count = _without_common_count(table, columns, body)
-    caption = [*caption, *([f"In every cell {count}."] if count else [])]
     widths = _widths(columns, body)
-    pages = _pages(body, widths, len(" ".join(caption)))
+    heading, notes = _notes([*caption, *([f"In every cell {count}."] if count else [])])
+    pages = _pages(body, widths, len(heading) / _CAPTION + len(notes) / _NOTES)
     lines = []
     for i, page in enumerate(pages):
-        words = escape(" ".join(caption)) if i == 0 else f"Continued from table~\\ref{{tab:{table.name}}}."
+        words = escape(heading) if i == 0 else f"Continued from table~\\ref{{tab:{table.name}}}."
         label = table.name if i == 0 else f"{table.name}-{i + 1}"
-        lines += _environment(columns, widths, page, words, label)
+        lines += _environment(columns, widths, page, words, label, escape(notes) if i == 0 else "")
     lines += [f"% {plain(problem)}" for problem in table.problems]
     return "\n".join([*lines, f"% needs {PACKAGES}"]) + "\n"
 
@@ -57,8 +59,20 @@ def escape(words: str) -> str:
     return "-{}-".join(map(part, words.split("--")))
 
 
+def _notes(caption: list[str]) -> tuple[str, str]:
+    """What stands in the caption, and what below it in small print so that rows have room beside it."""
+    if len(" ".join(caption)) < _LONG_CAPTION:
+        return " ".join(caption), ""
+    return caption[0], " ".join(caption[1:])
+
+
 def _environment(
-    columns: list[Column], widths: list[int | None], page: list[list[str]], caption: str, label: str
+    columns: list[Column],
+    widths: list[int | None],
+    page: list[list[str]],
+    caption: str,
+    label: str,
+    notes: str,
 ) -> list[str]:
     kinds = [_kind(c, width) for c, width in zip(columns, widths, strict=True)]
     head = [_head(c, [row[i] for row in page], widths[i]) for i, c in enumerate(columns)]
@@ -67,7 +81,8 @@ def _environment(
         r"\begin{table}", r"\centering\scriptsize\setlength{\tabcolsep}{3pt}\renewcommand{\arraystretch}{1.2}", _FIT,
         rf"\begin{{tabular}}{{{''.join(kinds)}}}", r"\hline", " & ".join(head) + r" \tabularnewline", r"\hline",
         *(row + r" \tabularnewline" for row in rows),
-        r"\hline", r"\end{tabular}}", rf"\caption{{{caption}}}", rf"\label{{tab:{label}}}", r"\end{table}",
+        r"\hline", r"\end{tabular}}", rf"\caption{{{caption}}}", rf"\label{{tab:{label}}}",
+        *([rf"\par\scriptsize\raggedright {notes}"] if notes else []), r"\end{table}",
     ]  # fmt: skip
 
 
@@ -129,12 +144,12 @@ def _without_common_count(
     return [[w.removesuffix(f" ({n}/{started})") for w in row] for row in body], f"({n}/{started})"
 
 
-def _pages(body: list[list[str]], widths: list[int | None], caption: int) -> list[list[list[str]]]:
+def _pages(body: list[list[str]], widths: list[int | None], caption: float) -> list[list[list[str]]]:
     """Rows cut into pages, before a row that begins a new group (its first cell is filled) where that is near.
 
-    The first page also holds the caption, of so many letters.
+    The first page also holds the caption, of so many lines.
     """
-    room = max(_LINES // 4, _LINES - max(0, math.ceil(caption / _CAPTION) - _SHORT_CAPTION))
+    room = max(_LINES // 4, _LINES - max(0, math.ceil(caption) - _SHORT_CAPTION))
     depths = [
         max(
             len(textwrap.wrap(w, n, break_long_words=False)) or 1 if n else 1
