@@ -17,7 +17,8 @@ from typing import Any
 import filelock
 
 from repro import paths
-from repro.engine.processes.launch import BlockFailed, Diverged, check_port
+from repro.engine.processes.child import BlockFailed
+from repro.engine.processes.launch import Diverged, check_port
 from repro.errors import ReproError, UserError
 from repro.experiments import experiment
 from repro.experiments.session import Session
