@@ -50,6 +50,8 @@ class Child:
 class Team(Protocol):
     """The processes that torchrun has started, one for each block; this one is block 0's."""
 
+    lost: str  # words about the first host that went away
+
     def meeting(self) -> Meeting:
         """Where the blocks of the next run meet."""
 

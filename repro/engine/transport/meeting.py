@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
+from datetime import timedelta
 
 from torch.distributed import PrefixStore, Store, TCPStore  # type: ignore[attr-defined]
 
@@ -33,7 +34,7 @@ class Meeting:
             if self.hosts:
                 os.environ["NCCL_SOCKET_IFNAME"] = f"={self.interface}"
 
-    def store(self, patience: object) -> Store:
+    def store(self, patience: timedelta) -> Store:
         """The store, as a client. RuntimeError where it cannot be reached."""
         store = TCPStore(self.address, self.port, is_master=False, timeout=patience, wait_for_workers=False)
         return PrefixStore(self.prefix, store) if self.prefix else store
