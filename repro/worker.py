@@ -20,9 +20,14 @@ def main() -> None:
         )
         sys.exit(2)
     import cli
+    from repro.hosts.elastic import note_end
 
     sys.argv[1:1] = ["run"]
-    cli.main()
+    try:
+        cli.main()
+    except SystemExit as end:
+        note_end(end.code if isinstance(end.code, int) else 1)
+        raise
 
 
 if __name__ == "__main__":

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 _PR_SET_PDEATHSIG = 1
 
 
+class HostLost(RunFailed):
+    """The host of rank 0 has gone."""
+
+
 @dataclass(frozen=True)
 class Asked:
     """The options of `repro run` that a run on several hosts has."""
@@ -95,6 +99,7 @@ def start_on_hosts(asked: Asked, nodes: int | None, rendezvous: str | None, dry_
 
 def take_part(asked: Asked) -> int:
     """Be one of the processes that torchrun has started; returns the exit code, the same in all of them."""
+    from repro.hosts.elastic import first_to_speak
     from repro.hosts.joining import meet, refuse, wires
     from repro.hosts.team import HostsTeam
     from repro.hosts.world import check_size, found_world
@@ -102,6 +107,7 @@ def take_part(asked: Asked) -> int:
     world = found_world()
     assert world is not None
     _end_with_agent()
+    terminal = sys.stderr
     if not world.speaks:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115  one voice a host
     recipes: list[Recipe] = []
@@ -117,7 +123,11 @@ def take_part(asked: Asked) -> int:
         links = wires(store, world, interface, runtime)
         team = HostsTeam(world, hellos, interface, links, runtime.silence_seconds)
         return _lead(asked, team, recipes, given, seeds, device)
-    return _serve(world, hellos[0].host, interface, store, recipes)
+    try:
+        return _serve(world, hellos[0].host, interface, store, recipes)
+    except HostLost:  # the first to find out says so: the agent may end the others before they do
+        sys.stderr = terminal if first_to_speak() else open(os.devnull, "w")  # noqa: SIM115
+        raise
 
 
 def _lead(
@@ -186,7 +196,7 @@ def _serve(
             server.warm_up()
             code, words = Member(wire, first_host, interface, recipes).serve()
     except WireCut as cut:
-        raise RunFailed(
+        raise HostLost(
             f"rank {world.rank}: {first_host} (block 0, which writes the results) is lost, {cut}; the same command on all "
             "hosts goes on from the last checkpoint"
         ) from None

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import shutil
 import socket
 import sys
+import tempfile
+import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from repro import paths
 from repro.errors import MissingError, UserError
@@ -15,7 +21,10 @@ from repro.hosts.interfaces import choose_interface, is_own
 from repro.recipe import Recipe
 
 RUN_ID = "repro"  # hosts with another id would meet apart
-_QUIET = "CRITICAL"  # torch's own words about a worker that failed; ours come from the worker
+_ENDINGS = "REPRO_ENDINGS"  # folder where the processes that the agent has started leave their exit codes
+_LINGER_SECONDS = (
+    5.0  # for the agent to end by itself after them: with the network gone it may hang for minutes
+)
 
 
 @dataclass(frozen=True)
@@ -68,7 +77,7 @@ def start(where: Rendezvous, nodes: int, each: int, recipe: Recipe, words: Seque
     if not here:
         _reach(where, runtime.join_seconds)
     interface = choose_interface(runtime.interface, where.host)
-    os.environ.setdefault("LOGLEVEL", _QUIET)
+    logging.disable(logging.ERROR)  # torch's own words about a worker that failed; ours come from the worker
     os.environ["PYTHONPATH"] = os.pathsep.join(
         [str(paths.PACKAGE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     )
@@ -89,19 +98,58 @@ def start(where: Rendezvous, nodes: int, each: int, recipe: Recipe, words: Seque
         max_restarts=0,
         local_addr=interface.address,
     )
-    try:
-        elastic_launch(config, sys.executable)("-m", "repro.worker", *words)
-    except ChildFailedError as error:
-        codes = [failure.exitcode for _, failure in sorted(error.failures.items())]
-        return next((code for code in codes if code > 0), 1)
-    except SignalException as error:
-        return 128 + int(error.sigval)
-    except RendezvousError as error:
-        raise MissingError(
-            f"not all of the {nodes} hosts came to {where.host}:{where.port} within {join} s (runtime.join_seconds; "
-            f"{_first_line(error)}): start the same command on each of them"
-        ) from None
+    with tempfile.TemporaryDirectory(prefix="repro-endings-") as folder:
+        os.environ[_ENDINGS] = folder
+        threading.Thread(target=_see_the_end, args=(Path(folder),), daemon=True).start()
+        try:
+            elastic_launch(config, sys.executable)("-m", "repro.worker", *words)
+        except ChildFailedError:
+            return _ending(Path(folder)) or 1
+        except SignalException as error:
+            return 128 + int(error.sigval)
+        except RendezvousError as error:
+            if code := _ending(Path(folder)):
+                return code
+            raise MissingError(
+                f"not all of the {nodes} hosts came to {where.host}:{where.port} within {join} s (runtime.join_seconds; "
+                f"{_first_line(error)}): start the same command on each of them"
+            ) from None
     return 0
+
+
+def note_end(code: int) -> None:
+    """In a process that the agent has started: leave the exit code for `start`."""
+    if folder := os.environ.get(_ENDINGS):
+        with suppress(OSError):
+            (Path(folder) / str(os.getpid())).write_text(str(code))
+
+
+def first_to_speak() -> bool:
+    """In a process that the agent has started: whether no other process of this host has said how the run ended."""
+    folder = os.environ.get(_ENDINGS)
+    if folder is None:  # started by torchrun itself: rather twice than never
+        return True
+    try:
+        (Path(folder) / "said").touch(exist_ok=False)
+    except OSError:
+        return False
+    return True
+
+
+def _ending(folder: Path) -> int:
+    """The exit code of the first process that failed; 0 while none has."""
+    files = sorted(folder.glob("*"), key=lambda f: f.stat().st_mtime_ns)
+    return next((int(code) for f in files if (code := f.read_text()).isdigit() and code != "0"), 0)
+
+
+def _see_the_end(folder: Path) -> None:
+    """End this process soon after those that its agent has started, whatever the agent waits for."""
+    while folder.is_dir():
+        if code := _ending(folder):
+            time.sleep(_LINGER_SECONDS)
+            shutil.rmtree(folder, ignore_errors=True)
+            os._exit(code)
+        time.sleep(0.5)
 
 
 def _reach(where: Rendezvous, patience: float) -> None:
