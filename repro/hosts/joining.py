@@ -84,7 +84,7 @@ def _store(world: World, runtime: RuntimeSpec) -> Store:
             f"rank {world.rank} on {socket.gethostname()} cannot reach torchrun's store at {world.address}:{world.port} "
             f"within {runtime.join_seconds:g} s (runtime.join_seconds): {words}"
         ) from None
-    return PrefixStore("repro", store)
+    return PrefixStore(world.prefix, store)
 
 
 def _all_hellos(store: Store, world: World, runtime: RuntimeSpec) -> list[Hello]:

@@ -88,9 +88,8 @@ class HostsTeam:
     def meeting(self) -> Meeting:
         """Where the blocks of the next run meet: under a prefix of its own in torchrun's store."""
         self._runs += 1
-        return Meeting(
-            self.world.port, self.world.address, self.interface.name, f"run/{self._runs}", self.hosts
-        )
+        world, prefix = self.world, f"{self.world.prefix}/run-{self._runs}"
+        return Meeting(world.port, world.address, self.interface.name, prefix, self.hosts)
 
     def start(self, block: int, plan: Plan, job: dict[str, Any], status: Any) -> Child:
         """Have block `block` started by its rank."""

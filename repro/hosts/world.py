@@ -17,6 +17,7 @@ _NAMES = {
     "node": "GROUP_RANK",
     "nodes": "GROUP_WORLD_SIZE",
     "port": "MASTER_PORT",
+    "attempt": "TORCHELASTIC_RESTART_COUNT",
 }
 
 
@@ -31,7 +32,13 @@ class World:
     node: int
     nodes: int
     port: int
+    attempt: int  # how often torchrun has started this host's processes again
     address: str  # with `port`: of the store that torchrun shares with its processes
+
+    @property
+    def prefix(self) -> str:
+        """Of this attempt's keys in the store, which may outlive it."""
+        return f"repro/{self.attempt}"
 
     @property
     def speaks(self) -> bool:
