@@ -9,11 +9,12 @@ the same measured layer times for its own kind of work (a block that recomputes 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import median
 from typing import Any
 
+from repro import models
 from repro.benchmarks import torch_pipeline
 from repro.benchmarks.engine import START_SECONDS, EngineBench, expected_seconds
 from repro.benchmarks.rounds import ratios, with_interval
@@ -24,6 +25,7 @@ from repro.engine.processes.launch import Launch
 from repro.errors import UserError, nearest
 from repro.planning.partition import best_cut
 from repro.planning.run_plan import Plan, bound
+from repro.recipe import ModelSpec
 
 OURS: dict[str, dict[str, Any]] = {
     "bp": {"name": "bp"},
@@ -43,7 +45,7 @@ LOOP = "PyTorch loop"
 class PeersBench:
     """Settings of the benchmark, each to be given as `--set name=value`."""
 
-    model: str = "resnet98"
+    model: str = "resnet98"  # several, separated by commas, share the minutes
     image_size: int = 32
     batch_size: int = 64
     blocks: int = 2
@@ -57,7 +59,21 @@ class PeersBench:
     turns: Turns = field(default_factory=lambda: Turns("peers"))
 
     def rows(self) -> list[dict[str, Any]]:
-        """Measure; a row a system."""
+        """Measure; a row a system of each model."""
+        names = [word.strip() for word in self.model.split(",")]
+        for name in names:  # a wrong one is refused before the first is measured
+            models.layers(ModelSpec(name=name), (3, self.image_size, self.image_size), 10)
+        rows: list[dict[str, Any]] = []
+        for i, model in enumerate(names):
+            if self.turns.interrupted:
+                break
+            words = "peers" if len(names) == 1 else f"peers of {model}, {i + 1}/{len(names)}"
+            one = replace(self, model=model, minutes=self.minutes / len(names), turns=Turns(words))
+            rows += one._measure()
+            self.turns.interrupted = one.turns.interrupted
+        return rows
+
+    def _measure(self) -> list[dict[str, Any]]:
         sizes = self._micro_batches()
         bench = EngineBench(
             model=self.model,
