@@ -62,7 +62,7 @@ def _panel(axes: Any, kept: list[dict[str, Any]], *, last: bool) -> None:
     )
     if last:
         axes.set_xlabel("MiB that all processes grew by", labelpad=2)
-    axes.set_ylabel("images / s")
+    axes.set_ylabel("samples / s")
     axes.grid(color="#DDDDDD", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.set_title(f"{kept[0]['model']}, batch {kept[0].get('batch_size', '?')}")
