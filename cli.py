@@ -37,6 +37,13 @@ class Engine(StrEnum):
     sequential = "sequential"
 
 
+class Launcher(StrEnum):
+    """Where the processes of a run's blocks come from."""
+
+    local = "local"
+    torchrun = "torchrun"
+
+
 class Select(StrEnum):
     """Which test accuracy a table states."""
 
@@ -155,6 +162,13 @@ def run(
     engine: EngineOption = Engine.auto,
     jobs: Annotated[int, typer.Option(help="runs at once, each with its own cores or GPUs")] = 1,
     force: Annotated[bool, typer.Option("--force", help="let more jobs share what there is")] = False,
+    launcher: Annotated[
+        Launcher, typer.Option(help="torchrun: blocks on several hosts, the same command on each")
+    ] = Launcher.local,
+    nnodes: Annotated[int | None, typer.Option(help="torchrun: number of hosts")] = None,
+    rdzv: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="torchrun: where the hosts meet")
+    ] = None,
 ) -> None:
     """Run recipes, all of them seed by seed; finished seeds are skipped, cut-off ones resumed."""
     from repro.commands.run import run_recipes
@@ -162,7 +176,7 @@ def run(
     settings = [*(settings or []), *(["timing_only=true"] if timing_only else [])]
     code = run_recipes(
         recipes, seeds, seed_list, profile, settings, sweep or [], runs, device.value,
-        dry_run, fail_fast, fresh, engine.value, jobs, force,
+        dry_run, fail_fast, fresh, engine.value, jobs, force, launcher.value, nnodes, rdzv,
     )  # fmt: skip
     raise typer.Exit(code)
 

@@ -17,7 +17,8 @@ from typing import Any
 import filelock
 
 from repro import paths
-from repro.engine.processes.launch import BlockFailed, Diverged, check_port
+from repro.engine.processes.child import BlockFailed, Team
+from repro.engine.processes.launch import Diverged, check_port
 from repro.errors import ReproError, UserError
 from repro.experiments import experiment
 from repro.experiments.session import Session
@@ -110,10 +111,12 @@ def run_all(
     *,
     fail_fast: bool,
     fresh: bool,
+    team: Team | None = None,
 ) -> list[Outcome]:
     """Run every plan under the first seed, then the next: what is compared by seed runs close together in time.
 
-    A seed that another process holds is waited for after the others.
+    A seed that another process holds is waited for after the others. `team`: the processes of blocks on several
+    hosts; once a host is lost, nothing more is run.
 
     Raises KeyboardInterrupt or Terminated after leaving a resumable state.
     """
@@ -121,18 +124,25 @@ def run_all(
     later: list[tuple[Plan, int]] = []
     for blocking, jobs in ((False, [(plan, seed) for seed in seeds for plan in plans]), (True, later)):
         for plan, seed in jobs:
-            outcome = run_seed(plan, seed, out, progress, blocking=blocking, fresh=fresh)
+            outcome = run_seed(plan, seed, out, progress, blocking=blocking, fresh=fresh, team=team)
             if outcome is None:
                 later.append((plan, seed))
                 continue
             outcomes.append(outcome)
-            if outcome.exit_code and fail_fast:
+            if outcome.exit_code and (fail_fast or (team is not None and team.lost)):
                 return outcomes
     return outcomes
 
 
 def run_seed(
-    plan: Plan, seed: int, out: Path, progress: Progress, *, blocking: bool, fresh: bool
+    plan: Plan,
+    seed: int,
+    out: Path,
+    progress: Progress,
+    *,
+    blocking: bool,
+    fresh: bool,
+    team: Team | None = None,
 ) -> Outcome | None:
     """Run a seed unless it is finished. None where another process holds it; with `blocking` that is waited for."""
     folder = RunFolder(paths.seed_folder(out, plan.recipe.name, plan.hash, seed))
@@ -143,7 +153,7 @@ def run_seed(
         with holding(folder, blocking, progress):
             if folder.finished() and not (fresh and not blocking):
                 return Outcome(plan.title, seed, "skipped")
-            return run_one(plan, seed, folder, progress, fresh=fresh and not blocking)
+            return run_one(plan, seed, folder, progress, fresh=fresh and not blocking, team=team)
     except filelock.Timeout:
         return None
 
@@ -172,7 +182,9 @@ def holding(folder: RunFolder, blocking: bool, progress: Progress) -> Iterator[N
         lock.release()
 
 
-def run_one(plan: Plan, seed: int, folder: RunFolder, progress: Progress, *, fresh: bool) -> Outcome:
+def run_one(
+    plan: Plan, seed: int, folder: RunFolder, progress: Progress, *, fresh: bool, team: Team | None = None
+) -> Outcome:
     """Run one seed and write its result; a failure becomes an outcome, an interruption is raised again."""
     if fresh:
         if folder.metrics.exists() or folder.result.exists():
@@ -180,7 +192,7 @@ def run_one(plan: Plan, seed: int, folder: RunFolder, progress: Progress, *, fre
         for path in (folder.metrics, folder.result):
             path.unlink(missing_ok=True)
         shutil.rmtree(folder.checkpoints, ignore_errors=True)
-    session = Session(plan, seed, folder, progress)
+    session = Session(plan, seed, folder, progress, team)
     name = plan.title
     try:
         folder.result.unlink(missing_ok=True)

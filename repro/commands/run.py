@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from repro import paths
 from repro.commands.resolve import choose_all, choose_device, choose_seeds
+from repro.errors import UserError
 
 
 def run_recipes(
@@ -26,11 +28,29 @@ def run_recipes(
     engine: str = "auto",
     jobs: int = 1,
     force: bool = False,
+    launcher: str = "local",
+    nodes: int | None = None,
+    rendezvous: str | None = None,
 ) -> int:
     """Resolve everything, then run; returns the exit code (the first failure's, 130 or 143 if interrupted).
 
     `engine`: "auto", "processes" or "sequential"; `jobs`: runs at once, more than there are cores with `force` only.
+    `launcher`: "local", or "torchrun" for a pipeline over several hosts. Started by torchrun, this is one of them.
     """
+    if launcher == "torchrun" or "TORCHELASTIC_RUN_ID" in os.environ:
+        from repro.commands.hosts import Asked, start_on_hosts, take_part
+
+        words = Asked(
+            names, seeds, seed_list, profile, settings, sweeps, runs, device, fail_fast, fresh, engine, jobs
+        )
+        return (
+            start_on_hosts(words, nodes, rendezvous, dry_run) if launcher == "torchrun" else take_part(words)
+        )
+    for option, value in (("--nnodes", nodes), ("--rdzv", rendezvous)):
+        if value is not None:
+            raise UserError(
+                f"{option} {value} belongs to --launcher torchrun: give it, or leave {option} out"
+            )
     chosen_seeds = choose_seeds(seeds, seed_list)
     if device != "cuda" and not dry_run:
         from repro.engine.processes import fork_server as server
