@@ -12,7 +12,7 @@ LEVELS = (
     ("schedule",),
     ("methods", "corrections"),
     ("recipe",),
-    ("store",),
+    ("store", "holding"),
     ("models", "report.stats", "report.rounding", "report.folder"),
     ("data", "gradient", "report.table"),
     ("planning", "report.stored"),
@@ -38,6 +38,7 @@ WITHOUT_TORCH = (
     "corrections",
     "recipe",
     "store",
+    "holding",
     "report",
 )
 

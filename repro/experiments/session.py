@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import isfinite
 from statistics import median
@@ -30,6 +31,7 @@ class Session:
     earlier_seconds: float = 0.0  # training seconds before the checkpoint that the run went on from
     engines: tuple[str, ...] = ()  # that carried out the parts before the checkpoint
     timed: bool = True  # whether the times of all parts are those of blocks with the machine to themselves
+    still_held: Callable[[], None] = lambda: None  # raises where another process has taken the run over
     _file: TextIO | None = None
     _place: tuple[str, int] = ("", 0)  # machine and usable cores, before any process is held to some of them
 
@@ -42,6 +44,7 @@ class Session:
 
     def write(self, row: dict[str, Any]) -> None:
         """Append a row to metrics.jsonl, at once."""
+        self.still_held()
         if self._file is None:
             self._file = self.folder.metrics.open("a", encoding="utf-8")
         self._file.write(to_json(row) + "\n")
