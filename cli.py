@@ -324,6 +324,26 @@ def report(
 
 
 @app.command()
+def status(
+    recipes: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[RECIPE]...", help="only these", autocompletion=completion.recipes),
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(help="of a RECIPE: seeds 0..N-1 (default 5)")] = None,
+    seed_list: Annotated[str | None, typer.Option(help="of a RECIPE: these seeds, for example 0,3")] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="renew until nothing runs or waits")] = False,
+    format: Annotated[str, typer.Option(help="txt, md, csv, latex or json")] = "txt",
+    as_json: JsonOption = False,
+    runs: RunsOption = None,
+    _out: OldOutOption = None,
+) -> None:
+    """What has run, runs, waits, and what was cut off: a row for each seed."""
+    from repro.commands.status import show_status
+
+    raise typer.Exit(show_status(recipes or [], seeds, seed_list, watch, "json" if as_json else format, runs))
+
+
+@app.command()
 def clean(
     recipes: Annotated[
         list[str] | None,

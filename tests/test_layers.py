@@ -13,8 +13,8 @@ LEVELS = (
     ("methods", "corrections"),
     ("recipe",),
     ("store", "holding"),
-    ("models", "report.stats", "report.rounding", "report.folder"),
-    ("data", "gradient", "report.table"),
+    ("models", "report.stats", "report.rounding", "report.folder", "cluster"),
+    ("data", "gradient", "report.table", "standing"),
     ("planning", "report.stored"),
     ("engine.transport", "report.measures"),
     ("engine.block", "report.claims"),
@@ -39,6 +39,8 @@ WITHOUT_TORCH = (
     "recipe",
     "store",
     "holding",
+    "cluster",
+    "standing",
     "report",
 )
 
