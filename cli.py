@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from repro.commands import completion
+from repro.commands.launchers import Launcher
 from repro.errors import ReproError, UserError
 
 app = typer.Typer(
@@ -155,14 +156,33 @@ def run(
     engine: EngineOption = Engine.auto,
     jobs: Annotated[int, typer.Option(help="runs at once, each with its own cores or GPUs")] = 1,
     force: Annotated[bool, typer.Option("--force", help="let more jobs share what there is")] = False,
+    launcher: Annotated[Launcher, typer.Option(help="here, or a job of a SLURM queue for every seed")] = (
+        Launcher.local
+    ),
+    partition: Annotated[str | None, typer.Option(help="slurm: the partition (default SLURM's own)")] = None,
+    time: Annotated[
+        str | None, typer.Option(metavar="LIMIT", help="slurm: of a job, for example 90, 2h, 1-12:00:00")
+    ] = None,
+    at_once: Annotated[
+        int | None,
+        typer.Option("--at-once", metavar="N", help="slurm: jobs of an array that may run at a time"),
+    ] = None,
+    slurm: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE", help="slurm: more for sbatch, for example account=physics, mem=16GB"
+        ),
+    ] = None,
 ) -> None:
     """Run recipes, all of them seed by seed; finished seeds are skipped, cut-off ones resumed."""
+    from repro.cluster.options import QueueOptions
     from repro.commands.run import run_recipes
 
     settings = [*(settings or []), *(["timing_only=true"] if timing_only else [])]
     code = run_recipes(
         recipes, seeds, seed_list, profile, settings, sweep or [], runs, device.value,
         dry_run, fail_fast, fresh, engine.value, jobs, force,
+        launcher.value, QueueOptions(partition, time, at_once, slurm or ()),
     )  # fmt: skip
     raise typer.Exit(code)
 

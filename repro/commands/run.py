@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from repro import paths
+from repro.cluster.options import QueueOptions
 from repro.commands.resolve import choose_all, choose_device, choose_seeds
+from repro.errors import UserError
 
 
 def run_recipes(
@@ -26,12 +28,26 @@ def run_recipes(
     engine: str = "auto",
     jobs: int = 1,
     force: bool = False,
+    launcher: str = "local",
+    queue: QueueOptions | None = None,
 ) -> int:
     """Resolve everything, then run; returns the exit code (the first failure's, 130 or 143 if interrupted).
 
+    `launcher`: "local" or "slurm", which takes what `queue` asks for.
     `engine`: "auto", "processes" or "sequential"; `jobs`: runs at once, more than there are cores with `force` only.
     """
     chosen_seeds = choose_seeds(seeds, seed_list)
+    queue = queue or QueueOptions()
+    if launcher == "slurm":
+        from repro.commands.launch_slurm import Asked, submit_recipes
+
+        _refuse_local_options(jobs, fail_fast, force)
+        folder = runs or paths.runs()
+        asked_for = Asked(
+            names, chosen_seeds, profile, settings, sweeps, folder, device, engine, dry_run, fresh
+        )
+        return submit_recipes(asked_for, queue)
+    queue.refuse(launcher)
     if device != "cuda" and not dry_run:
         from repro.engine.processes import fork_server as server
 
@@ -78,3 +94,14 @@ def run_recipes(
     for outcome in bad:
         print(f"{outcome.recipe} seed {outcome.seed}: {outcome.status}", file=sys.stderr)
     return bad[0].exit_code if bad else 0
+
+
+def _refuse_local_options(jobs: int, fail_fast: bool, force: bool) -> None:
+    """UserError for options that mean nothing where every seed is a job of its own."""
+    for given, option, instead in (
+        (jobs != 1, f"--jobs {jobs}", "give --at-once, the jobs that may run at a time"),
+        (force, "--force", "leave it out"),
+        (fail_fast, "--fail-fast", "leave it out; `scancel` ends the others"),
+    ):
+        if given:
+            raise UserError(f"{option} with --launcher slurm: every seed is a job of its own; {instead}")

@@ -149,7 +149,7 @@ def with_job(base: Standing | None, job: Job, queue: Mapping[str, Queued] | None
     if known is not None and known.waits:
         again = f"goes on from batch {fresh.batch}" if fresh.batch else ""
         expected = f"expected to start {known.start}" if known.start else ""
-        return replace(waiting, note="; ".join(filter(None, (known.reason.lower(), expected, again))))
+        return replace(waiting, note="; ".join(filter(None, (known.reason, expected, again))))
     if job.end is not None:
         return _job_over(fresh, base, job)
     if known is not None or (job.start is not None and now - job.beat <= SILENCE_SECONDS):

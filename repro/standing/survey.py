@@ -27,7 +27,7 @@ class Survey:
     _done: dict[Path, tuple[float, Standing]] = field(default_factory=dict)
 
     def take(self, names: Sequence[str] = (), seeds: Sequence[int] = ()) -> list[Standing]:
-        """Rows by recipe, settings, hash, seed; of the recipes `names` only, where some are given.
+        """Rows by recipe, settings, seed; of the recipes `names` only, where some are given.
 
         Of these, `seeds` that no run of a recipe's settings has are rows too, not started.
         """
@@ -35,7 +35,7 @@ class Survey:
         rows = [row for folder in self._folders(names) if (row := self._of(folder, now)) is not None]
         rows = self._with_jobs(rows, names, now)
         rows += _not_started(rows, names, seeds)
-        return sorted(rows, key=lambda r: (r.recipe, r.profile, r.settings, r.hash, r.seed))
+        return sorted(rows, key=lambda r: (r.recipe, r.profile, r.settings, r.seed, r.hash))
 
     def _folders(self, names: Sequence[str]) -> list[RunFolder]:
         found = []

@@ -104,7 +104,7 @@ def test_a_named_recipe_has_rows_for_what_is_not_started(tmp_path: Path) -> None
     ("queue", "events", "state", "words"),
     [
         (None, "", State.QUEUED, "no queue here to ask"),
-        ({"12_3": Queued("PENDING", "Resources", "2026-01-01T00:00:00")}, "", State.QUEUED, "resources"),
+        ({"12_3": Queued("PENDING", "Resources", "2026-01-01T00:00:00")}, "", State.QUEUED, "Resources"),
         ({"12_3": Queued("RUNNING")}, "", State.RUNNING, "starting"),
         (None, "started", State.RUNNING, "starting"),
         ({}, "", State.INTERRUPTED, "no longer in the queue"),
