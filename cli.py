@@ -156,6 +156,10 @@ def run(
     engine: EngineOption = Engine.auto,
     jobs: Annotated[int, typer.Option(help="runs at once, each with its own cores or GPUs")] = 1,
     force: Annotated[bool, typer.Option("--force", help="let more jobs share what there is")] = False,
+    log: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TRACKER", help="also tell tensorboard, mlflow, or path/to/file.py:function"),
+    ] = None,
     launcher: Annotated[Launcher, typer.Option(help="here, or a job of a SLURM queue for every seed")] = (
         Launcher.local
     ),
@@ -182,7 +186,7 @@ def run(
     code = run_recipes(
         recipes, seeds, seed_list, profile, settings, sweep or [], runs, device.value,
         dry_run, fail_fast, fresh, engine.value, jobs, force,
-        launcher.value, QueueOptions(partition, time, at_once, slurm or ()),
+        launcher.value, QueueOptions(partition, time, at_once, slurm or ()), log or (),
     )  # fmt: skip
     raise typer.Exit(code)
 

@@ -53,11 +53,13 @@ def plan_runs(
     device: str,
     engine: str = "auto",
     seats: Seats | None = None,
+    log: Sequence[str] = (),
 ) -> list[Plan]:
     """Resolve all recipes before anything runs, so that a wrong one stops the command first.
 
     `given`: what the command asked of each. Those that would be one run are planned once.
     `engine`: "auto", "processes" or "sequential"; `seats`: how the machine is divided (default: one run has it all).
+    `log`: trackers that hear the rows of every run.
     """
     seats = seats or Seats.on(device, 1, False)
     engines = [choose_engine(recipe, engine, seats.places, device) for recipe in recipes]
@@ -66,7 +68,11 @@ def plan_runs(
             check_port(recipe.runtime.port)
     check_writable(out)
     plans = [
-        replace(seats.checked(make_plan(recipe, device, engine=chosen, share=seats.cores)), given=asked)
+        replace(
+            seats.checked(make_plan(recipe, device, engine=chosen, share=seats.cores)),
+            given=asked,
+            log=tuple(log),
+        )
         for recipe, asked, (chosen, _) in zip(recipes, given, engines, strict=True)
     ]
     if engine == "auto":
@@ -174,7 +180,9 @@ def run_one(
         fields = experiment(plan.recipe.experiment)(session)
         session.close()
         hold.check()
-        folder.write_result({**session.identity(), "status": COMPLETE, **fields})
+        result = {**session.identity(), "status": COMPLETE, **fields}
+        folder.write_result(result)
+        session.ended(result)
         shutil.rmtree(folder.checkpoints, ignore_errors=True)
     except TakenOver as error:  # the folder is another's: nothing may be written there
         session.close()
@@ -206,8 +214,10 @@ def run_one(
 def _ended(session: Session, status: str, message: str, code: int, **more: Any) -> Outcome:
     session.close()
     session.progress.title = f"{session.plan.title} seed {session.seed}"
+    result = {**session.identity(), "status": status, "error": message, **more}
     with suppress(OSError):  # a full disk must not hide the first error
-        session.folder.write_result({**session.identity(), "status": status, "error": message, **more})
+        session.folder.write_result(result)
+    session.ended(result)
     session.progress.end(f"{status}: {message}")
     return Outcome(session.plan.title, session.seed, status, message, code)
 

@@ -19,7 +19,7 @@ LEVELS = (
     ("engine.transport", "report.measures"),
     ("engine.block", "report.claims"),
     ("engine.processes", "oracle", "report.tables", "report.figures"),
-    ("progress", "report.pages", "report.diff"),
+    ("progress", "report.pages", "report.diff", "trackers"),
     ("experiments", "verification"),
     ("runner",),
     ("side_by_side",),

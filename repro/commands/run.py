@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from repro import paths
+from repro import paths, trackers
 from repro.cluster.options import QueueOptions
 from repro.commands.resolve import choose_all, choose_device, choose_seeds
 from repro.errors import UserError
@@ -30,9 +30,11 @@ def run_recipes(
     force: bool = False,
     launcher: str = "local",
     queue: QueueOptions | None = None,
+    log: Sequence[str] = (),
 ) -> int:
     """Resolve everything, then run; returns the exit code (the first failure's, 130 or 143 if interrupted).
 
+    `log`: trackers, each a word that `trackers.named` knows.
     `launcher`: "local" or "slurm", which takes what `queue` asks for.
     `engine`: "auto", "processes" or "sequential"; `jobs`: runs at once, more than there are cores with `force` only.
     """
@@ -44,10 +46,11 @@ def run_recipes(
         _refuse_local_options(jobs, fail_fast, force)
         folder = runs or paths.runs()
         asked_for = Asked(
-            names, chosen_seeds, profile, settings, sweeps, folder, device, engine, dry_run, fresh
+            names, chosen_seeds, profile, settings, sweeps, folder, device, engine, dry_run, fresh, log
         )
         return submit_recipes(asked_for, queue)
     queue.refuse(launcher)
+    trackers.check(log)
     if device != "cuda" and not dry_run:
         from repro.engine.processes import fork_server as server
 
@@ -74,7 +77,7 @@ def run_recipes(
         progress = None
         try:
             seats = Seats.on(device, jobs, force)
-            plans = plan_runs(recipes, given, folder, device, engine, seats)
+            plans = plan_runs(recipes, given, folder, device, engine, seats, log)
             progress = progress_for_terminal()
             if jobs > 1:
                 several = SideBySide(seats, folder, progress, fail_fast=fail_fast, fresh=fresh)

@@ -152,7 +152,8 @@ def with_job(base: Standing | None, job: Job, queue: Mapping[str, Queued] | None
         return replace(waiting, note="; ".join(filter(None, (known.reason, expected, again))))
     if job.end is not None:
         return _job_over(fresh, base, job)
-    if known is not None or (job.start is not None and now - job.beat <= SILENCE_SECONDS):
+    beats = job.start is not None and now - job.beat <= SILENCE_SECONDS
+    if known is not None or (queue is None and beats):  # a queue that does not know it has ended it
         start = job.start or {}
         host = f"{start.get('host', '')} pid {start.get('pid', '')}" if start else told.partition
         return replace(

@@ -108,6 +108,7 @@ def test_a_named_recipe_has_rows_for_what_is_not_started(tmp_path: Path) -> None
         ({"12_3": Queued("RUNNING")}, "", State.RUNNING, "starting"),
         (None, "started", State.RUNNING, "starting"),
         ({}, "", State.INTERRUPTED, "no longer in the queue"),
+        ({}, "started", State.INTERRUPTED, "no longer in the queue"),
         (None, "started silent", State.INTERRUPTED, "no longer in the queue"),
         (None, "started ended:3", State.FAILED, "no such package"),
         (None, "started ended:143", State.INTERRUPTED, "no such package"),
