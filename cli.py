@@ -160,9 +160,16 @@ def run(
         list[str] | None,
         typer.Option(metavar="TRACKER", help="also tell tensorboard, mlflow, or path/to/file.py:function"),
     ] = None,
-    launcher: Annotated[Launcher, typer.Option(help="here, or a job of a SLURM queue for every seed")] = (
-        Launcher.local
-    ),
+    launcher: Annotated[
+        Launcher,
+        typer.Option(
+            help="torchrun: blocks on several hosts, the same command on each; slurm: a job for every seed"
+        ),
+    ] = Launcher.local,
+    nnodes: Annotated[int | None, typer.Option(help="torchrun: number of hosts")] = None,
+    rdzv: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="torchrun: where the hosts meet")
+    ] = None,
     partition: Annotated[str | None, typer.Option(help="slurm: the partition (default SLURM's own)")] = None,
     time: Annotated[
         str | None, typer.Option(metavar="LIMIT", help="slurm: of a job, for example 90, 2h, 1-12:00:00")
@@ -185,8 +192,8 @@ def run(
     settings = [*(settings or []), *(["timing_only=true"] if timing_only else [])]
     code = run_recipes(
         recipes, seeds, seed_list, profile, settings, sweep or [], runs, device.value,
-        dry_run, fail_fast, fresh, engine.value, jobs, force,
-        launcher.value, QueueOptions(partition, time, at_once, slurm or ()), log or (),
+        dry_run, fail_fast, fresh, engine.value, jobs, force, launcher.value, nnodes, rdzv,
+        QueueOptions(partition, time, at_once, slurm or ()), log or (),
     )  # fmt: skip
     raise typer.Exit(code)
 

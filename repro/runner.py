@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from repro import paths
-from repro.engine.processes.launch import BlockFailed, Diverged, check_port
+from repro.engine.processes.child import BlockFailed, Team
+from repro.engine.processes.launch import Diverged, check_port
 from repro.errors import ReproError, UserError
 from repro.experiments import experiment
 from repro.experiments.session import Session
@@ -114,10 +115,12 @@ def run_all(
     *,
     fail_fast: bool,
     fresh: bool,
+    team: Team | None = None,
 ) -> list[Outcome]:
     """Run every plan under the first seed, then the next: what is compared by seed runs close together in time.
 
-    A seed that another process holds is waited for after the others.
+    A seed that another process holds is waited for after the others. `team`: the processes of blocks on several
+    hosts; once a host is lost, nothing more is run.
 
     Raises KeyboardInterrupt or Terminated after leaving a resumable state.
     """
@@ -125,18 +128,25 @@ def run_all(
     later: list[tuple[Plan, int]] = []
     for blocking, jobs in ((False, [(plan, seed) for seed in seeds for plan in plans]), (True, later)):
         for plan, seed in jobs:
-            outcome = run_seed(plan, seed, out, progress, blocking=blocking, fresh=fresh)
+            outcome = run_seed(plan, seed, out, progress, blocking=blocking, fresh=fresh, team=team)
             if outcome is None:
                 later.append((plan, seed))
                 continue
             outcomes.append(outcome)
-            if outcome.exit_code and fail_fast:
+            if outcome.exit_code and (fail_fast or (team is not None and team.lost)):
                 return outcomes
     return outcomes
 
 
 def run_seed(
-    plan: Plan, seed: int, out: Path, progress: Progress, *, blocking: bool, fresh: bool
+    plan: Plan,
+    seed: int,
+    out: Path,
+    progress: Progress,
+    *,
+    blocking: bool,
+    fresh: bool,
+    team: Team | None = None,
 ) -> Outcome | None:
     """Run a seed unless it is finished. None where another process holds it; with `blocking` that is waited for."""
     folder = RunFolder(paths.seed_folder(out, plan.recipe.name, plan.hash, seed))
@@ -150,13 +160,20 @@ def run_seed(
         ) as hold:
             if folder.finished() and not (fresh and not blocking):
                 return Outcome(plan.title, seed, "skipped")
-            return run_one(plan, seed, folder, progress, hold, fresh=fresh and not blocking)
+            return run_one(plan, seed, folder, progress, hold, fresh=fresh and not blocking, team=team)
     except InUse:
         return None
 
 
 def run_one(
-    plan: Plan, seed: int, folder: RunFolder, progress: Progress, hold: Hold, *, fresh: bool
+    plan: Plan,
+    seed: int,
+    folder: RunFolder,
+    progress: Progress,
+    hold: Hold,
+    *,
+    fresh: bool,
+    team: Team | None = None,
 ) -> Outcome:
     """Run one seed and write its result; a failure becomes an outcome, an interruption is raised again."""
     if fresh:
@@ -165,7 +182,7 @@ def run_one(
         for path in (folder.metrics, folder.result):
             path.unlink(missing_ok=True)
         shutil.rmtree(folder.checkpoints, ignore_errors=True)
-    session = Session(plan, seed, folder, progress, still_held=hold.check)
+    session = Session(plan, seed, folder, progress, team, still_held=hold.check)
     name = plan.title
     try:
         folder.result.unlink(missing_ok=True)

@@ -18,7 +18,7 @@ from repro.standing.survey import Survey
 
 
 @dataclass(frozen=True)
-class Asked:
+class Jobs:
     """The words of the command."""
 
     names: Sequence[str]
@@ -34,7 +34,7 @@ class Asked:
     log: Sequence[str] = ()
 
 
-def submit_recipes(asked: Asked, options: QueueOptions, executor: Any = None) -> int:
+def submit_recipes(asked: Jobs, options: QueueOptions, executor: Any = None) -> int:
     """Submit what is left to run; job ids go to stdout. Returns the exit code."""
     request = (
         resolved(options)
@@ -61,7 +61,7 @@ def submit_recipes(asked: Asked, options: QueueOptions, executor: Any = None) ->
     return 0
 
 
-def wanted_seeds(asked: Asked, request: Request) -> list[Wanted]:
+def wanted_seeds(asked: Jobs, request: Request) -> list[Wanted]:
     """Every seed of every recipe and combination, seed by seed. UserError where a recipe is wrong."""
     device = asked.device if asked.device != "auto" else "cuda" if request.gpus else "cpu"
     if device == "cuda" and not request.gpus:
@@ -78,7 +78,7 @@ def wanted_seeds(asked: Asked, request: Request) -> list[Wanted]:
 
 
 def _wanted(
-    recipe: Recipe, given: Given, sweep: Sequence[str], seed: int, device: str, asked: Asked
+    recipe: Recipe, given: Given, sweep: Sequence[str], seed: int, device: str, asked: Jobs
 ) -> Wanted:
     words = ["run", given.recipe, "--seed-list", str(seed), "--profile", recipe.profile, "--device", device]
     words += ["--engine", asked.engine, "--runs", str(asked.runs.absolute())]
@@ -101,7 +101,7 @@ def _wanted(
     )
 
 
-def _left(wanted: Sequence[Wanted], asked: Asked) -> tuple[list[Wanted], list[str]]:
+def _left(wanted: Sequence[Wanted], asked: Jobs) -> tuple[list[Wanted], list[str]]:
     """Those that are not done, running or queued, and a line about each of the others."""
     found = Survey(asked.runs).take()
     rows = {(row.recipe, row.profile, row.settings, row.seed): row for row in found}

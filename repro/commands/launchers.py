@@ -6,7 +6,8 @@ from enum import StrEnum
 
 
 class Launcher(StrEnum):
-    """local: this command, on this machine. slurm: a job for every seed, through SLURM's queue."""
+    """local: this command. torchrun: this command on each of several hosts. slurm: a job of its queue for every seed."""
 
     local = "local"
+    torchrun = "torchrun"
     slurm = "slurm"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,23 +30,53 @@ def run_recipes(
     jobs: int = 1,
     force: bool = False,
     launcher: str = "local",
+    nodes: int | None = None,
+    rendezvous: str | None = None,
     queue: QueueOptions | None = None,
     log: Sequence[str] = (),
 ) -> int:
     """Resolve everything, then run; returns the exit code (the first failure's, 130 or 143 if interrupted).
 
     `log`: trackers, each a word that `trackers.named` knows.
-    `launcher`: "local" or "slurm", which takes what `queue` asks for.
     `engine`: "auto", "processes" or "sequential"; `jobs`: runs at once, more than there are cores with `force` only.
+    `launcher`: "local", "torchrun" for a pipeline over several hosts (started by torchrun, this is one of them), or
+    "slurm", which takes what `queue` asks for.
     """
-    chosen_seeds = choose_seeds(seeds, seed_list)
     queue = queue or QueueOptions()
+    if launcher == "torchrun" or "TORCHELASTIC_RUN_ID" in os.environ:
+        from repro.commands.hosts import Asked, start_on_hosts, take_part
+
+        queue.refuse(launcher)
+        words = Asked(
+            names,
+            seeds,
+            seed_list,
+            profile,
+            settings,
+            sweeps,
+            runs,
+            device,
+            fail_fast,
+            fresh,
+            engine,
+            jobs,
+            log,
+        )
+        return (
+            start_on_hosts(words, nodes, rendezvous, dry_run) if launcher == "torchrun" else take_part(words)
+        )
+    for option, value in (("--nnodes", nodes), ("--rdzv", rendezvous)):
+        if value is not None:
+            raise UserError(
+                f"{option} {value} belongs to --launcher torchrun: give it, or leave {option} out"
+            )
+    chosen_seeds = choose_seeds(seeds, seed_list)
     if launcher == "slurm":
-        from repro.commands.launch_slurm import Asked, submit_recipes
+        from repro.commands.launch_slurm import Jobs, submit_recipes
 
         _refuse_local_options(jobs, fail_fast, force)
         folder = runs or paths.runs()
-        asked_for = Asked(
+        asked_for = Jobs(
             names, chosen_seeds, profile, settings, sweeps, folder, device, engine, dry_run, fresh, log
         )
         return submit_recipes(asked_for, queue)

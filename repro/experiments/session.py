@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any, TextIO
 
 from repro.cores import cores
+from repro.engine.processes.child import Team
 from repro.engine.processes.launch import Diverged
 from repro.planning.machine import machine_name
 from repro.planning.partition import graph_bytes
@@ -27,6 +28,7 @@ class Session:
     seed: int
     folder: RunFolder
     progress: Progress
+    team: Team | None = None  # the processes of blocks on several hosts
     epochs: list[dict[str, Any]] = field(default_factory=list)
     steps: int = 0
     restarted: int = 0  # times the run went on from a checkpoint
@@ -117,6 +119,7 @@ class Session:
             "threads": plan.threads,
             "engine": "+".join(dict.fromkeys((*self.engines, plan.engine))),
             "jobs": plan.jobs,
+            **({"hosts": list(plan.hosts)} if plan.hosts else {}),
             "timed": self.timed,
             "data": recipe.data.name,
             "batch_size": recipe.data.batch_size,

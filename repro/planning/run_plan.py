@@ -55,6 +55,8 @@ class Plan:
     engine: str = "processes"  # or "sequential": all blocks in one process; "oracle": no engine
     jobs: int = 1  # runs at once on this machine
     pinned: tuple[int, ...] = ()  # cores that the run's processes keep to; () = all
+    hosts: tuple[str, ...] = ()  # of each block; () = all on this machine
+    crowded: bool = False  # with `hosts`: one of them has more blocks than cores or GPUs
     given: Given | None = None  # what the command asked for; recorded, no part of the identity
     log: tuple[str, ...] = ()  # trackers that hear the rows
 
@@ -92,6 +94,8 @@ class Plan:
     @property
     def oversubscribed(self) -> bool:
         """More blocks than cores or GPUs: wall-clock is no speed-up then."""
+        if self.hosts:
+            return self.crowded
         if self.devices[0].startswith("cuda"):
             return self.blocks > torch.cuda.device_count()
         return self.blocks * self.threads > cores()
@@ -165,16 +169,9 @@ def make_plan(
     if recipe.memory_format == "auto" and recipe.data.name == "text":
         choice = Choice("contiguous", {})  # no maps to lay out
     elif recipe.memory_format == "auto":
-        choice = choose(
-            # `apart`: the engine changes no number, so it must not change the choice either
-            layers,
-            inputs,
-            where,
-            apart,
-            known,
-            machine_name(where),
-            measure=measure is not False,
-        )
+        # `apart`: the engine changes no number, so it must not change the choice either
+        name = machine_name(where)
+        choice = choose(layers, inputs, where, apart, known, name, measure=measure is not False)
     factories = layers(choice.memory_format)
     check_optimizer(recipe, factories, steps, choice.memory_format)
     measure = needed if measure is None else measure

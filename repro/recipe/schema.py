@@ -139,6 +139,10 @@ class RuntimeSpec(Spec):
     heartbeat_seconds: Annotated[float, Field(gt=0)] = 10.0  # a run that misses six is dead to other hosts
     checkpoint_every: Annotated[int, Field(ge=0, strict=True)] = 1  # epochs; 0 = never
     two_streams: bool = False  # CUDA: the recompute and the next forward may overlap
+    # Of a run on several hosts (docs/hosts.md):
+    interface: str | None = None  # network interface of this host; None = that of the way to the rendezvous
+    join_seconds: Annotated[float, Field(gt=0)] = 25.0  # for all hosts to come
+    silence_seconds: Annotated[float, Field(gt=0)] = 20.0  # without a sign of life a host is lost
 
 
 class Recipe(Spec):

@@ -17,7 +17,7 @@ from repro.cluster.options import QueueOptions, Request
 from repro.cluster.seed_job import SeedJob
 from repro.cluster.submit import Wanted, submit
 from repro.cluster.time_limit import minutes
-from repro.commands.launch_slurm import Asked, submit_recipes
+from repro.commands.launch_slurm import Jobs, submit_recipes
 from repro.errors import MissingError, UserError
 from repro.standing.seed_standing import State
 from repro.standing.survey import Survey
@@ -70,12 +70,12 @@ def pretended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place
 
 
-def asked(runs: Path, **more: Any) -> Asked:
+def asked(runs: Path, **more: Any) -> Jobs:
     values: dict[str, Any] = {
         "names": [TINY["dsp"]], "seeds": [0, 1], "profile": "smoke", "settings": [], "sweeps": [], "runs": runs,
         "device": "auto", "engine": "auto", "dry_run": False, "fresh": False,
     }  # fmt: skip
-    return Asked(**{**values, **more})
+    return Jobs(**{**values, **more})
 
 
 def test_what_sbatch_is_given(pretended: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

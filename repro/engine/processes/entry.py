@@ -79,7 +79,7 @@ def _run(job: dict[str, Any], reporters: Sequence[Reporter], acting: list[Report
             acting[0] = reporters[together.acting]
     else:
         barrier = getattr(plan.recipe.method, "locking", "") == "barrier"
-        network = Network(blocks[0], plan.blocks, plan.devices, job["port"], barrier, plan.recipe.runtime)
+        network = Network(blocks[0], plan.blocks, plan.devices, job["meeting"], barrier, plan.recipe.runtime)
         workers = _workers(plan, job, [network], reporters)
         summaries = [workers[0].run(job["checkpoints"], job["resume"])]
     for worker, reporter, summary in zip(workers, reporters, summaries, strict=True):

@@ -10,10 +10,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from repro.engine.transport.channel import Inbox, Link, Outbox, PeerLost
-from repro.engine.transport.loopback import ADDRESS, use_loopback
+from repro.engine.transport.meeting import Meeting
 from repro.engine.transport.message import Envelope
 from repro.errors import MissingError
 from repro.recipe import RuntimeSpec
@@ -29,7 +28,7 @@ class Network:
         rank: int,
         blocks: int,
         devices: tuple[str, ...],
-        port: int,
+        meeting: Meeting,
         barrier_locking: bool,
         runtime: RuntimeSpec,
     ) -> None:
@@ -41,20 +40,20 @@ class Network:
         self._barrier_locking = barrier_locking and blocks > 1
         if blocks == 1:
             return
-        self._meet(port, runtime)
-        if len(set(devices)) == blocks and self.device.type == "cuda" and dist.is_nccl_available():
+        self._meet(meeting, runtime)
+        if meeting.own_devices(devices) and self.device.type == "cuda" and dist.is_nccl_available():
             # Every block has its own GPU. A group for each direction: a receive posted ahead never holds up a
             # send.
             for low in range(blocks - 1):
                 for pair in ((low, low + 1), (low + 1, low)):
                     self._groups[pair] = dist.new_group(sorted(pair), backend="nccl")
 
-    def _meet(self, port: int, runtime: RuntimeSpec) -> None:
+    def _meet(self, meeting: Meeting, runtime: RuntimeSpec) -> None:
         """Join the others; MissingError where they cannot be reached in time."""
-        use_loopback()
+        meeting.use_interface()
         patience = timedelta(seconds=runtime.rendezvous_seconds)
         try:
-            store = TCPStore(ADDRESS, port, is_master=False, timeout=patience, wait_for_workers=False)
+            store = meeting.store(patience)
             # gloo has one patience for meeting and for messages: meet before, with its own.
             store.set(f"here/{self.rank}", "")
             store.wait([f"here/{k}" for k in range(self.blocks)], patience)
@@ -67,7 +66,7 @@ class Network:
             )
         except RuntimeError as error:
             raise MissingError(
-                f"block {self.rank} could not reach the others at {ADDRESS} within "
+                f"block {self.rank} could not reach the others at {meeting.address} within "
                 f"{runtime.rendezvous_seconds:g} s (runtime.rendezvous_seconds)"
             ) from error
 
