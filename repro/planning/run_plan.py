@@ -58,6 +58,7 @@ class Plan:
     hosts: tuple[str, ...] = ()  # of each block; () = all on this machine
     crowded: bool = False  # with `hosts`: one of them has more blocks than cores or GPUs
     given: Given | None = None  # what the command asked for; recorded, no part of the identity
+    log: tuple[str, ...] = ()  # trackers that hear the rows
 
     @property
     def title(self) -> str:
@@ -130,9 +131,8 @@ def make_plan(
 
     Raises UserError, before any process starts, where blocks exceed layers, a cut is out of range or the
     schedule deadlocks; MissingError where data or devices are not there. `measure` forces or forbids the
-    measurement of layer times (default: where the cut asks for it); times measured before are taken from
-    `costs_folder` (default: the machine's cache). `engine`: "processes" or "sequential"; `share`: the cores that
-    the run has (default: all that this process may use).
+    measurement of layer times (default: where the cut asks for it); times measured before are taken from `costs_folder`
+    (default: the machine's cache). `engine`: "processes" or "sequential"; `share`: the run's cores (default: all here).
     """
     if recipe.timing_only:
         device = "cpu"  # blocks wait there, whatever the machine has

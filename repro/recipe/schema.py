@@ -136,6 +136,7 @@ class RuntimeSpec(Spec):
     rendezvous_seconds: Annotated[float, Field(gt=0)] = 60.0  # for all blocks to meet
     message_seconds: Annotated[float, Field(gt=0)] = 1800.0  # a longer wait for a neighbour ends the run
     stall_seconds: Annotated[float, Field(gt=0)] = 120.0  # without any sign: say who waits for whom
+    heartbeat_seconds: Annotated[float, Field(gt=0)] = 10.0  # a run that misses six is dead to other hosts
     checkpoint_every: Annotated[int, Field(ge=0, strict=True)] = 1  # epochs; 0 = never
     two_streams: bool = False  # CUDA: the recompute and the next forward may overlap
     # Of a run on several hosts (docs/hosts.md):
