@@ -23,7 +23,7 @@ from repro.engine.block.norm_passes import NormPasses
 from repro.engine.block.optimizer import BlockOptimizer
 from repro.engine.block.weight_ring import WeightRing
 from repro.gradient import Approximation
-from repro.models import cross_entropy, run_layer
+from repro.models import FLOAT32, Precision, cross_entropy, run_layer
 from repro.planning.counted_memory import SavedBytes, tensor_bytes
 
 Key = tuple[int, int]  # (batch, micro-batch)
@@ -66,11 +66,12 @@ class Block:
         corrector: Corrector | None = None,
         delay: int | None = None,
         present_weights: bool = False,
+        precision: Precision = FLOAT32,
     ) -> None:
         self.layers, self.optimizer, self.seed = list(layers), optimizer, seed
         self.first, self.last = first, last
         self.recompute, self.stash, self.clone_input = recompute, stash, clone_input
-        self.norm_statistics = norm_statistics
+        self.norm_statistics, self.precision = norm_statistics, precision
         self.approximation = approximation
         self.side_stream, self.corrector = side_stream, corrector or Corrector((), None, optimizer)
         self._updated: torch.cuda.Event | None = (
@@ -154,8 +155,9 @@ class Block:
     @torch.no_grad()
     def evaluate(self, x: Tensor) -> Tensor:
         """Forward in evaluation mode; touches neither statistics nor queues nor random numbers."""
-        for _, layer in self.layers:
-            x = layer(x)
+        with self.precision.region(x.device.type):
+            for _, layer in self.layers:
+                x = layer(x)
         return x
 
     @contextmanager
@@ -164,6 +166,7 @@ class Block:
 
         `recalibrate`: BN begins with no statistics and normalises by batch until `calibrated` is called.
         """
+        self._finite.settle()
         with self._norms.evaluating(recalibrate):
             yield
 
@@ -179,8 +182,9 @@ class Block:
             self.approximation.set_batch(batch, micro)
         # The stored input must stay as it is for the replay: a layer that writes to its input gets a copy.
         x = entry.x.clone() if self.clone_input else entry.x
-        for name, layer in self.layers:
-            x = run_layer(layer, name, x, self.seed, batch, micro)
+        with self.precision.region(x.device.type):
+            for name, layer in self.layers:
+                x = run_layer(layer, name, x, self.seed, batch, micro)
         if not self.last:
             return x
         assert entry.labels is not None

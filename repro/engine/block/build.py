@@ -101,4 +101,5 @@ def build_block(plan: Plan, index: int, seed: int, schedule: Schedule) -> Block:
         corrector=build_corrector(plan, index, optimizer, schedule),
         delay=schedule.staleness[index] if schedule.kept_versions else None,
         present_weights=schedule.present_weights and schedule.staleness[index] > 0,
+        precision=plan.precision,
     )
