@@ -60,16 +60,17 @@ class Oracle:
         observer: Observer | None = None,
         on_loss: Callable[[int, float, int], None] | None = None,
         on_epoch: Callable[[int, dict[str, float]], None] | None = None,
+        device: str = "cpu",
     ) -> None:
         self.plan, self.seed, self.observer = plan, seed, observer
         self.on_loss, self.on_epoch = on_loss, on_epoch
         recipe = plan.recipe
-        self.data = data.load(recipe.data, plan.data_root, seed)
+        self.data = data.load(recipe.data, plan.data_root, seed, device)
         self.autocast = recipe.autocast == "bfloat16"
         schedule = plan.schedule()
         self.m, self.replays = schedule.staleness, schedule.recompute
         factories = models.layers(recipe.model, self.data.image_shape, plan.num_classes, plan.memory_format)
-        layers = [(f.name, f.build(seed)) for f in factories]
+        layers = [(f.name, f.build(seed).to(device)) for f in factories]
         if plan.approximates:
             self.approximation: gradient.Approximation | None = gradient.attach(
                 layers, recipe.gradient, seed=seed, steps_per_epoch=plan.steps_per_epoch, epochs=recipe.epochs,
@@ -82,7 +83,8 @@ class Oracle:
                 layers[a:b],
                 seed,
                 models.mutates_input(
-                    nn.Sequential(*(m for _, m in layers[a:b])), factories[a].zeros((2, *plan.shapes[a]))
+                    nn.Sequential(*(m for _, m in layers[a:b])),
+                    factories[a].zeros((2, *plan.shapes[a]), device),
                 ),
             )
             for a, b in plan.layer_spans
@@ -109,7 +111,7 @@ class Oracle:
             if recipe.method.micro_batches(recipe.data.batch_size) > 1
             else None
         )
-        self.predictors = predictors(plan, seed) if schedule.synthetic else None
+        self.predictors = predictors(plan, seed, device) if schedule.synthetic else None
         self.kept: list[dict[tuple[int, int], Kept]] = [{} for _ in self.nets]
         # arrived, not yet forwarded
         self.inputs: list[dict[tuple[int, int], Tensor]] = [{} for _ in self.nets]
