@@ -123,6 +123,8 @@ def prepare(plan: Plan, index: int) -> None:
     plan.precision.use()
     device = torch.device(plan.devices[index])
     if device.type == "cuda":
+        # A queue of the hardware for each stream: a block between two others has four beside its own, and NCCL's.
+        os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
         torch.cuda.set_device(device)
         if plan.recipe.deterministic:
             torch.backends.cudnn.deterministic = True
