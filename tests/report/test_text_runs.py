@@ -84,7 +84,9 @@ def test_tables_of_accuracies_leave_texts_out(runs: Path) -> None:
     assert {row["model"] for row in tables.build("text-loss", runs).rows} == {"gpt"}
     assert {row["model"] for row in tables.build("speedup", runs).rows} == {"gpt", "resnet98"}
     claims = tables.build("claims", runs).rows
-    of_the_papers = [row for row in claims if not str(row["claim"]).startswith("A")]  # A1 to A5 are about texts
+    of_the_papers = [
+        row for row in claims if not str(row["claim"]).startswith("A")
+    ]  # A1 to A5 are about texts
     assert len(of_the_papers) > 10
     assert not any("gpt" in str(row) for row in of_the_papers)
 
