@@ -13,8 +13,8 @@ from typing import Any
 
 from repro.engine.processes.launch import Launch
 from repro.hosts.joining import meet, wire_to_first, wires
-from repro.hosts.member import Member
 from repro.hosts.leader import HostsTeam
+from repro.hosts.member import Member
 from repro.hosts.world import found_world
 from repro.planning.block_times import BlockTimes, duration, message_sizes, micro_batches
 from repro.planning.run_plan import Plan, make_plan
