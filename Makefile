@@ -56,9 +56,9 @@ check: $(READY) ## what CI runs: format, lint, types, tests
 	$(BIN)/mypy
 	$(MAKE) test
 
-tools: ## install a browser and TeX, which some tests need (Debian, Ubuntu; as root)
+tools: ## install a browser, TeX and SLURM, which some tests need (Debian, Ubuntu; as root)
 	apt-get update -qq
-	apt-get install -y -qq --no-install-recommends chromium texlive-latex-recommended
+	apt-get install -y -qq --no-install-recommends chromium texlive-latex-recommended slurm-wlm munge
 
 figures: $(READY) ## draw all figures that the stored runs allow into results/figures
 	$(BIN)/repro figures
