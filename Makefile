@@ -66,9 +66,9 @@ dist: $(READY) ## build wheel and source archive into dist/, check them, install
 	$(BIN)/python -m twine check --strict dist/*
 	$(BIN)/python -m tests.site.installed dist
 
-tools: ## install a browser and TeX, which some tests need (Debian, Ubuntu; as root)
+tools: ## install a browser, TeX and SLURM, which some tests need (Debian, Ubuntu; as root)
 	apt-get update -qq
-	apt-get install -y -qq --no-install-recommends chromium texlive-latex-recommended
+	apt-get install -y -qq --no-install-recommends chromium texlive-latex-recommended slurm-wlm munge
 
 figures: $(READY) ## draw all figures that the stored runs allow into results/figures
 	$(BIN)/repro figures
