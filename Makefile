@@ -34,7 +34,7 @@ $(READY): pyproject.toml
 		{ echo "make: $(PYTHON) is older than Python 3.11 or missing: give another, make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
 	@echo "Setting up $(VENV): PyTorch and its friends, a few minutes once" >&2
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade-strategy only-if-needed -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --upgrade-strategy only-if-needed -e '.[dev,docs,dist]'
 	$(BIN)/repro --help > /dev/null
 	@touch $@
 
@@ -55,6 +55,16 @@ check: $(READY) ## what CI runs: format, lint, types, tests
 	$(BIN)/ruff check repro tests cli.py
 	$(BIN)/mypy
 	$(MAKE) test
+
+docs: $(READY) ## build the site of the documentation into site/ (needs no network); broken links are errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "site/index.html; to search in it: $(BIN)/python -m http.server --directory site"
+
+dist: $(READY) ## build wheel and source archive into dist/, check them, install them elsewhere and try them
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist . > /dev/null
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python -m tests.site.installed dist
 
 tools: ## install a browser and TeX, which some tests need (Debian, Ubuntu; as root)
 	apt-get update -qq
@@ -94,15 +104,16 @@ results: $(READY) ## make the reference runs again (an hour or two on a quiet ma
 
 # What `make async-results` runs: losses alone, so two runs at once in one process each; then short ones for times.
 DELAYS := delayed-gpt delayed-gpt-d2 delayed-gpt-d4 delayed-gpt-d8
-ASYNCHRONOUS := bp-gpt bp-gpt-sgd bp-gpt-nadam bp-gpt-muon gpipe-gpt pipedream-gpt pipedream-gpt-nadam \
-	2bw-gpt 2bw-gpt-muon fr-gpt dsp-gpt pipedream-gpt-predicted pipedream-gpt-rescheduled \
-	pipedream-gpt-compensated $(DELAYS) $(addsuffix -sgd,$(DELAYS)) $(addsuffix -nadam,$(DELAYS)) \
-	delayed-gpt-muon delayed-gpt-d4-muon delayed-gpt-d8-muon delayed-gpt-d4-predicted
 TWO_BLOCKS := bp-gpt-k2 gpipe-gpt-k2 pipedream-gpt-k2 2bw-gpt-k2 fr-gpt-k2 dsp-gpt-k2
+STALE := bp-gpt bp-gpt-nadam bp-gpt-muon gpipe-gpt pipedream-gpt pipedream-gpt-nadam 2bw-gpt 2bw-gpt-muon \
+	fr-gpt dsp-gpt pipedream-gpt-predicted pipedream-gpt-rescheduled pipedream-gpt-compensated $(TWO_BLOCKS)
+SWEEP := $(DELAYS) bp-gpt-sgd $(addsuffix -sgd,$(DELAYS)) $(addsuffix -nadam,$(DELAYS)) \
+	delayed-gpt-muon delayed-gpt-d4-muon delayed-gpt-d8-muon delayed-gpt-d4-predicted
 LOSSES := --engine sequential --jobs 2 --set runtime.threads=1
 
 async-results: $(READY) ## make the reference runs of docs/asynchronous.md (about two hours; goes on where it was cut off)
-	$(BIN)/repro run $(ASYNCHRONOUS) $(TWO_BLOCKS) $(REFERENCE) $(LOSSES)
+	$(BIN)/repro run $(STALE) $(REFERENCE) $(LOSSES)
+	$(BIN)/repro run $(SWEEP) $(REFERENCE) $(LOSSES)
 	$(BIN)/repro run $(TWO_BLOCKS) --engine processes --set epochs=1 $(REFERENCE)
 	$(BIN)/repro report --readme docs/asynchronous.md
 
@@ -110,5 +121,5 @@ results/reference/bench/%.json:
 	$(BIN)/repro bench $* $(if $(filter engine,$*),--set steps=16 --set rounds=3) $(if $(filter kernels,$*),--set minutes=60)
 	@mkdir -p $(@D) && cp results/bench/$*.json $@
 
-.PHONY: help run setup test check figures bench results async-results test-faults soak tools gpu-check
+.PHONY: help run setup test check figures bench results async-results test-faults soak tools gpu-check docs dist
 .DEFAULT_GOAL := help

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from repro.engine.processes import checkpoint
-from repro.engine.processes.launch import BlockFailed
+from repro.engine.processes.child import BlockFailed
 from repro.experiments import train
 from repro.experiments.session import Session
 from repro.planning.run_plan import make_plan

@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
+from repro.commands.plan import durations
 from repro.errors import UserError
+from repro.methods.gpipe import GPipe
 from repro.planning import units
 from repro.planning.layer_times import read_layer_times
 from repro.planning.partition import LayerCost
 from repro.planning.prediction import Network, predict
+from repro.schedule import simulate
 from tests.conftest import ROOT
 
 TINY = str(ROOT / "tests" / "recipes_for_tests" / "tiny-dsp.yaml")
@@ -129,3 +132,11 @@ def test_what_plan_writes_plan_reads_and_draws(repro: Callable[..., Any], tmp_pa
     deep = repro("plan", TINY, "--profile", "smoke", "--blocks", "2,99", "--layer-times", str(times))
     assert deep.returncode == 2
     assert "--blocks 99 is not possible" in deep.stderr
+
+
+def test_a_micro_batch_is_drawn_as_its_share_of_a_batch() -> None:
+    """GPipe's four micro-batches together take the batch's forward and backward, and wait for each other."""
+    rows = [{"forward_seconds": 4.0, "backward_seconds": 8.0}] * 2
+    schedule = GPipe(micro=4, rematerialise=False).schedule(2, 3, {})
+    timeline = simulate(schedule, durations(rows, 4))
+    assert timeline.period() == pytest.approx(5 * (1.0 + 2.0))  # (M + K - 1) (forward + backward) / M
