@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from repro import paths
+from repro import paths, trackers
 from repro.commands.resolve import choose_all, choose_device, choose_seeds
 from repro.errors import ReproError, RunFailed, UserError
 from repro.recipe import Given, Recipe, RuntimeSpec
@@ -48,6 +48,7 @@ class Asked:
     fresh: bool
     engine: str
     jobs: int
+    log: Sequence[str] = ()
 
     def words(self) -> list[str]:
         """The same as words of a command line."""
@@ -60,7 +61,7 @@ class Asked:
             ("--device", self.device),
         ):
             found += [] if value is None else [option, str(value)]
-        for option, values in (("--set", self.settings), ("--sweep", self.sweeps)):
+        for option, values in (("--set", self.settings), ("--sweep", self.sweeps), ("--log", self.log)):
             found += [word for value in values for word in (option, value)]
         return found + ["--fail-fast"] * self.fail_fast + ["--fresh"] * self.fresh + ["--engine", self.engine]
 
@@ -150,7 +151,8 @@ def _lead(
     try:
         with orderly_end():
             seats = Seats(1, device, team.threads * team.world.size, team.hellos[0].gpus, False)
-            plans = plan_runs(recipes, given, out, device, "processes", seats)
+            trackers.check(asked.log)  # only here: rank 0 alone has the rows
+            plans = plan_runs(recipes, given, out, device, "processes", seats, asked.log)
             plans = [team.placed(plan) for plan in plans]
             team.agree(plans)
             progress = progress_for_terminal()
