@@ -34,7 +34,7 @@ $(READY): pyproject.toml
 		{ echo "make: $(PYTHON) is older than Python 3.11 or missing: give another, make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
 	@echo "Setting up $(VENV): PyTorch and its friends, a few minutes once" >&2
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade-strategy only-if-needed -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --upgrade-strategy only-if-needed -e '.[dev,docs,dist]'
 	$(BIN)/repro --help > /dev/null
 	@touch $@
 
@@ -55,6 +55,16 @@ check: $(READY) ## what CI runs: format, lint, types, tests
 	$(BIN)/ruff check repro tests cli.py
 	$(BIN)/mypy
 	$(MAKE) test
+
+docs: $(READY) ## build the site of the documentation into site/ (needs no network); broken links are errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "site/index.html; to search in it: $(BIN)/python -m http.server --directory site"
+
+dist: $(READY) ## build wheel and source archive into dist/, check them, install them elsewhere and try them
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist . > /dev/null
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python -m tests.site.installed dist
 
 tools: ## install a browser, TeX and SLURM, which some tests need (Debian, Ubuntu; as root)
 	apt-get update -qq
@@ -111,5 +121,5 @@ results/reference/bench/%.json:
 	$(BIN)/repro bench $* $(if $(filter engine,$*),--set steps=16 --set rounds=3) $(if $(filter kernels,$*),--set minutes=60)
 	@mkdir -p $(@D) && cp results/bench/$*.json $@
 
-.PHONY: help run setup test check figures bench results async-results test-faults soak tools gpu-check
+.PHONY: help run setup test check figures bench results async-results test-faults soak tools gpu-check docs dist
 .DEFAULT_GOAL := help

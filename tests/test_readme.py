@@ -22,7 +22,10 @@ def _in_the_tree(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_generated_blocks_are_fresh() -> None:
     pages = (
-        (README, {"figure", "glance", "verdicts", *(f"asynchronous{x}" for x in ("", "-figure", "-verdicts"))}),
+        (
+            README,
+            {"figure", "glance", "verdicts", *(f"asynchronous{x}" for x in ("", "-figure", "-verdicts"))},
+        ),
         (RESULTS, {"headline", "claims"}),
         (ASYNCHRONOUS, {"asynchronous-claims"}),
     )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torch.distributed import Store  # type: ignore[attr-defined]
 
     from repro.hosts.interfaces import Interface
-    from repro.hosts.team import HostsTeam
+    from repro.hosts.leader import HostsTeam
     from repro.hosts.world import World
 
 _PR_SET_PDEATHSIG = 1
@@ -67,7 +67,7 @@ class Asked:
 
     def resolve(self) -> tuple[list[Recipe], list[Given], list[int]]:
         """Recipes, what was asked of each, and seeds; UserError where several hosts are no place for them."""
-        from repro.hosts.team import check_recipes
+        from repro.hosts.leader import check_recipes
 
         seeds = choose_seeds(self.seeds, self.seed_list)
         if self.jobs != 1:
@@ -102,7 +102,7 @@ def take_part(asked: Asked) -> int:
     """Be one of the processes that torchrun has started; returns the exit code, the same in all of them."""
     from repro.hosts.elastic import first_to_speak
     from repro.hosts.joining import meet, refuse, wires
-    from repro.hosts.team import HostsTeam
+    from repro.hosts.leader import HostsTeam
     from repro.hosts.world import check_size, found_world
 
     world = found_world()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from math import isfinite
+from math import isfinite, prod
 from statistics import median
 from typing import Any, TextIO
 
@@ -171,9 +171,8 @@ def timings(summaries: list[dict[str, Any]], plan: Plan, samples: int) -> dict[s
                 versions=older_versions(schedule, k),
                 output_queue=schedule.output_room[k] if k < plan.blocks - 1 else 0,
                 gradient_queue=schedule.gradient_room[k] if k > 0 else 0,
-                input_bytes=_bytes(batch, plan.shapes[low])
-                * (2 if k == 0 and plan.reads_text else 1),  # int64
-                output_bytes=_bytes(batch, plan.shapes[high]),
+                input_bytes=batch * prod(plan.shapes[low]) * plan.dtype(low).itemsize,
+                output_bytes=batch * prod(plan.shapes[high]) * plan.dtype(high).itemsize,
                 graph=_graph(plan, low, high, summaries[k], micro),
                 weights=summaries[k]["weights_bytes"],
             )
@@ -203,13 +202,6 @@ def rates(plan: Plan, samples: int, seconds: float) -> dict[str, float | None]:
     per_sample = plan.shapes[0][0] if plan.reads_text else 1
     name = "tokens_per_second" if plan.reads_text else "images_per_second"
     return {name: samples * per_sample / seconds if seconds > 0 else None}
-
-
-def _bytes(batch: int, shape: tuple[int, ...]) -> int:
-    size = 4 * batch
-    for length in shape:
-        size *= length
-    return size
 
 
 def _graph(plan: Plan, low: int, high: int, summary: dict[str, Any], micro: int) -> int:

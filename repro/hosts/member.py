@@ -128,7 +128,7 @@ class Member:
         try:
             while not child.closed:
                 sources: list[Any] = [child.connection, self.wire]
-                ready = wait(sources, timeout=QUIET_SECONDS)
+                ready: list[Any] = list(wait(sources, timeout=QUIET_SECONDS))
                 if self.wire in ready:  # only "end" can come now, or the end of rank 0
                     self.wire.receive()
                     break

@@ -18,16 +18,16 @@ from repro.planning.machine import machine_name
 from repro.planning.memory_formats import Choice, choose
 from repro.planning.network_checks import (
     check_memory_format,
+    check_number_formats,
     check_one_value,
     check_recalibration,
     check_tied,
 )
 from repro.planning.optimizer_rules import check_optimizer
-from repro.planning.partition import LayerCost, best_cut, spans
+from repro.planning.partition import LayerCost, best_cut, checked_cut, spans
+from repro.planning.schedule_checks import check_boundaries, check_schedule
 from repro.recipe import Given, Recipe, run_hash, validate
-from repro.schedule import Action, Deadlock, Kind, Schedule, simulate
-
-EVALUATION_COST = 1.0  # relative seconds of an evaluation in the deadlock check; any positive value will do
+from repro.schedule import Action, Kind, Schedule, simulate
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ class Plan:
     memory_format: str  # "contiguous" or "channels_last"
     format_seconds: dict[str, float]  # of a batch in each, where `memory_format: auto` measured them
     names: tuple[str, ...]  # of all layers
+    dtypes: tuple[str, ...]  # of each layer's input, of real numbers
     shapes: tuple[tuple[int, ...], ...]  # input shape of each layer, then the output, without the batch
     num_classes: int
     steps_per_epoch: int
@@ -74,6 +75,20 @@ class Plan:
     def image_shape(self) -> tuple[int, ...]:
         """C, H, W of an image, or (context,) of a text."""
         return self.shapes[0]
+
+    @property
+    def precision(self) -> models.Precision:
+        """In which formats the layers compute."""
+        return models.Precision(self.recipe.autocast, self.recipe.tf32)
+
+    def dtype(self, boundary: int) -> torch.dtype:
+        """Type of what enters layer number `boundary`; the number of layers stands for the output."""
+        if boundary == 0 and self.reads_text:
+            return torch.int64
+        found: torch.dtype = (
+            getattr(torch, self.dtypes[boundary]) if boundary < len(self.dtypes) else torch.float32
+        )
+        return found
 
     @property
     def reads_text(self) -> bool:
@@ -141,6 +156,7 @@ def make_plan(
     seedless = data.load(recipe.data, root, 0)
     layers = partial(models.layers, recipe.model, seedless.image_shape, seedless.num_classes)
     factories = layers()
+    precision = models.Precision(recipe.autocast, recipe.tf32)
     if recipe.blocks > len(factories):
         raise UserError(
             f"blocks = {recipe.blocks} is more than the {len(factories)} layers of {recipe.model.name}: "
@@ -156,10 +172,11 @@ def make_plan(
     shapes = models.shapes(factories, seedless.image_shape)
     check_recalibration(recipe, steps)
     check_tied(factories)
+    check_number_formats(recipe, factories, device)
     check_one_value(
         recipe, factories, shapes, {seedless.train_batch_size(i) for i in range(min(steps, num_batches))}
     )
-    cut = _checked_cut(recipe.cut, len(factories)) if isinstance(recipe.cut, tuple) else ()
+    cut = checked_cut(recipe.cut, len(factories)) if isinstance(recipe.cut, tuple) else ()
     needed = (recipe.cut == "measured" and recipe.blocks > 1) or recipe.timing_only
     where = torch.device(devices(recipe.blocks, device)[0])
     known = costs_folder or paths.costs()
@@ -169,13 +186,21 @@ def make_plan(
     if recipe.memory_format == "auto" and recipe.data.name == "text":
         choice = Choice("contiguous", {})  # no maps to lay out
     elif recipe.memory_format == "auto":
-        # `apart`: the engine changes no number, so it must not change the choice either
-        name = machine_name(where)
-        choice = choose(layers, inputs, where, apart, known, name, measure=measure is not False)
+        choice = choose(
+            # `apart`: the engine changes no number, so it must not change the choice either
+            lambda form: models.typed(layers(form), precision, shapes, where),
+            inputs,
+            where,
+            apart,
+            known,
+            machine_name(where),
+            measure=measure is not False,
+        )
     factories = layers(choice.memory_format)
     check_optimizer(recipe, factories, steps, choice.memory_format)
     measure = needed if measure is None else measure
-    costs = measured_costs(factories, inputs, where, apart, known, machine_name(where), measure=measure)
+    measured = models.typed(factories, precision, shapes, where)
+    costs = measured_costs(measured, inputs, where, apart, known, machine_name(where), measure=measure)
     if not isinstance(recipe.cut, tuple) and recipe.blocks > 1:
         basis = costs if recipe.cut == "measured" and costs else _estimated(factories, shapes)
         cut = best_cut(basis, recompute)
@@ -187,6 +212,7 @@ def make_plan(
         memory_format=choice.memory_format,
         format_seconds=choice.seconds,
         names=tuple(f.name for f in factories),
+        dtypes=tuple(str(f.dtype).removeprefix("torch.") for f in measured),
         shapes=tuple(shapes),
         num_classes=seedless.num_classes,
         steps_per_epoch=steps,
@@ -236,37 +262,6 @@ def devices(blocks: int, device: str, engine: str = "processes") -> tuple[str, .
     return tuple(f"cuda:{k % used}" for k in range(blocks))
 
 
-def check_boundaries(plan: Plan) -> None:
-    """Raise UserError where a synthetic-gradient module would sit on a boundary that is no feature map."""
-    if not plan.schedule().synthetic:
-        return
-    for k, (_, high) in enumerate(plan.layer_spans[:-1]):
-        if len(plan.shapes[high]) != 3:
-            raise UserError(
-                f"method '{plan.recipe.method.name}' needs feature maps [C, H, W] between blocks, but block {k} ends with "
-                f"layer {plan.names[high - 1]} of shape {list(plan.shapes[high])}: give an earlier cut or fewer blocks"
-            )
-
-
-def check_schedule(plan: Plan) -> None:
-    """Simulate the schedule (a long one in small) and raise UserError where it deadlocks."""
-    method, blocks = plan.recipe.method, plan.blocks
-    if plan.num_batches <= 400:
-        schedule = plan.schedule()
-    else:
-        deepest = max(plan.schedule().staleness)
-        half = 2 * deepest + 20
-        schedule = method.schedule(blocks, 2 * half, {half: 1, 2 * half: 2})
-
-    def duration(_block: int, action: Action) -> float:
-        return EVALUATION_COST if action.kind is Kind.EVALUATE else 1.0
-
-    try:
-        simulate(schedule, duration)
-    except Deadlock as error:
-        raise UserError(f"method '{method.name}' with blocks = {blocks}: {error}") from None
-
-
 def bound(plan: Plan, costs: Sequence[LayerCost], batches: int = 120) -> float:
     """Seconds per batch if communication and updates were free: the simulator on measured layer times."""
     recipe = plan.recipe
@@ -307,11 +302,3 @@ def _estimated(
             work = float(models.estimated_cost(factory.build(0), shape, dtype))
             known[key] = LayerCost(work, 2 * work)
     return [known[factory.kind, shape] for factory, shape in zip(factories, shapes[:-1], strict=True)]
-
-
-def _checked_cut(cut: tuple[int, ...], layers: int) -> tuple[int, ...]:
-    if cut and cut[-1] >= layers:
-        raise UserError(
-            f"cut = {list(cut)}: the model has {layers} layers, give first layers in 1..{layers - 1}"
-        )
-    return cut

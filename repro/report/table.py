@@ -35,7 +35,8 @@ class Column:
     `decimals` None shows three significant digits. `ratio`: the interval is written as [low, high] instead of +-.
     `context` columns (where and on what a row was made) move into the caption where all rows agree. `number` aligns
     to the right. `wrap`: width at which the txt form breaks lines. `hidden`: in JSON and CSV only. `once`:
-    left blank for readers where it repeats the row above and the first column does too.
+    left blank for readers where it repeats the row above and the first column does too. `head`: in txt not a column, but
+    part of a line above its rows, so that the others have room.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Column:
     wrap: int | None = None
     hidden: bool = False
     once: bool = False
+    head: bool = False
 
 
 @dataclass

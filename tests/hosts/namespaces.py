@@ -40,7 +40,7 @@ class Hosts:
     """Both hosts; `a` and `b` are the names of their namespaces."""
 
     def __init__(self, a: str, b: str) -> None:
-        self.a, self.b = a, b
+        self.a, self.b, self.between = a, b, ""
 
     def start(
         self, host: str, words: Sequence[str], env: Mapping[str, str] | None = None, **more: Any
@@ -72,12 +72,21 @@ class Hosts:
         processes = [self.repro(h, *words, "--runs", str(folder / h)) for h in "ab"]
         return ended(processes[0], timeout), ended(processes[1], timeout)
 
-    def tc(self, *words: str) -> None:
-        """Shape what both ends of the cable send: `tc qdisc replace dev X root WORDS`."""
-        for name, device in ((self.a, "vxa"), (self.b, "vxb")):
-            subprocess.run(
-                ["tc", "-n", name, "qdisc", "replace", "dev", device, "root", *words], check=True, text=True
-            )
+    @contextmanager
+    def delayed(self, seconds: float) -> Iterator[None]:
+        """Pass frames between the hosts of `long_cable`, late by `seconds`."""
+        line = [sys.executable, "-m", "tests.hosts.delay_line", "wxa", "wxb", str(seconds)]
+        process = subprocess.Popen(
+            ["ip", "netns", "exec", self.between, *line], stdout=subprocess.PIPE, text=True, cwd=ROOT
+        )
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "passing\n"
+            yield
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
 
     def cut(self) -> None:
         """Take the cable out: neither side hears of it."""
@@ -114,18 +123,46 @@ def ended(process: subprocess.Popen[str], timeout: float) -> tuple[int, str]:
 @contextmanager
 def two_hosts() -> Iterator[Hosts]:
     """Make the hosts, and take them away again with all that runs on them."""
-    a, b = (f"repro-{h}-{os.getpid()}" for h in "ab")
-    hosts = Hosts(a, b)
+    with _namespaces("ab") as (a, b):
+        _ip("-n", a, "link", "add", "vxa", "type", "veth", "peer", "name", "vxb", "netns", b)
+        yield _up(a, b)
+
+
+@contextmanager
+def long_cable() -> Iterator[Hosts]:
+    """Two hosts with a namespace between them, where `Hosts.delayed` passes what they send."""
+    with _namespaces("abw") as (a, b, between):
+        for host in (a, b):
+            end = "a" if host == a else "b"
+            peer = ["peer", "name", f"wx{end}", "netns", between]
+            _ip("-n", host, "link", "add", f"vx{end}", "type", "veth", *peer)
+            _ip("-n", between, "link", "set", f"wx{end}", "up")
+        hosts = _up(a, b)
+        hosts.between = between
+        for host in (a, b):  # else TCP forgets after a pause of a fifth of a second how fast the way is
+            sysctl = Path("/proc/sys/net/ipv4/tcp_slow_start_after_idle")
+            words = f"echo 0 > {sysctl}"
+            subprocess.run(["ip", "netns", "exec", host, "sh", "-c", words], check=True)
+        yield hosts
+
+
+@contextmanager
+def _namespaces(letters: str) -> Iterator[list[str]]:
+    names = [f"repro-{letter}-{os.getpid()}" for letter in letters]
     try:
-        for name in (a, b):
+        for name in names:
             subprocess.run(["ip", "netns", "add", name], check=True)
             _ip("-n", name, "link", "set", "lo", "up")
-        _ip("-n", a, "link", "add", "vxa", "type", "veth", "peer", "name", "vxb", "netns", b)
-        for name, device, address in ((a, "vxa", A), (b, "vxb", B)):
-            _ip("-n", name, "addr", "add", f"{address}/24", "dev", device)
-            _ip("-n", name, "link", "set", device, "up")
-        yield hosts
+        yield names
     finally:
-        for name, host in ((a, "a"), (b, "b")):
-            hosts.kill(host)
+        for name in names:
+            for pid in _ip("netns", "pids", name).stdout.split():
+                os.kill(int(pid), 9)
             _ip("netns", "del", name)
+
+
+def _up(a: str, b: str) -> Hosts:
+    for name, device, address in ((a, "vxa", A), (b, "vxb", B)):
+        _ip("-n", name, "addr", "add", f"{address}/24", "dev", device)
+        _ip("-n", name, "link", "set", device, "up")
+    return Hosts(a, b)

@@ -16,7 +16,7 @@ from repro.errors import UserError
 from repro.hosts.agreement import Hello, disagreement, placement, settings, told_apart
 from repro.hosts.elastic import Rendezvous, check_nodes
 from repro.hosts.interfaces import choose_interface, interfaces, is_own
-from repro.hosts.team import check_recipes
+from repro.hosts.leader import check_recipes
 from repro.hosts.world import World, check_size, found_world
 
 HELLO = Hello(0, 0, 0, "a", "10.0.0.1", "2.9.0", "c0de", "cpu", 2, 0, "a processor", [])

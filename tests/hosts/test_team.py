@@ -21,8 +21,8 @@ from repro.engine.processes.launch import Launch, Listener, on_one_clock, rendez
 from repro.hosts.agreement import Hello, settings
 from repro.hosts.interfaces import Interface
 from repro.hosts.joining import Refused
+from repro.hosts.leader import HostsTeam
 from repro.hosts.member import Member
-from repro.hosts.team import HostsTeam
 from repro.hosts.wire import Wire, WireCut, accepted, connected
 from repro.hosts.world import World
 from repro.planning.run_plan import Plan, make_plan

@@ -46,7 +46,7 @@ def test_three_methods_have_the_bits_of_one_host(hosts: Hosts, tmp_path: Path) -
     assert not hosts.processes()
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_a_host_that_dies_then_a_cable_that_breaks_and_the_run_goes_on(hosts: Hosts, tmp_path: Path) -> None:
     long = [RECIPES["dsp"], *FOUR, *settings(epochs=16, runtime__silence_seconds=5)]
     for fault, epoch, words in (

@@ -23,12 +23,12 @@ TINY = str(ROOT / "tests" / "recipes_for_tests" / "tiny-dsp.yaml")
 EVEN = Network("even", 8, (LayerCost(1.0, 2.0),) * 16, ((4, 4, 4),) * 17)
 
 
-def speedups(**links: float) -> dict[tuple[int, str], float]:
-    return {(r["blocks"], r["method"]): r["speedup"] for r in predict(EVEN, (1, 2, 4, 8, 16), **links)}
+def speedups(*blocks: int, **links: float) -> dict[tuple[int, str], float]:
+    return {(r["blocks"], r["method"]): r["speedup"] for r in predict(EVEN, blocks, **links)}
 
 
 def test_free_messages_reach_the_closed_forms() -> None:
-    found = speedups()
+    found = speedups(1, 2, 4, 8, 16)
     for blocks in (2, 4, 8, 16):
         assert found[blocks, "BP"] == pytest.approx(1)
         assert found[blocks, "FDG"] == pytest.approx(blocks)
@@ -37,18 +37,18 @@ def test_free_messages_reach_the_closed_forms() -> None:
 
 def test_messages_cost_bp_their_whole_time_and_a_slow_link_sets_everyones_pace() -> None:
     message = 4 * 8 * 64  # bytes
-    found = speedups(latency=0.5, bandwidth=message / 2.0)
+    found = speedups(4, 16, latency=0.5, bandwidth=message / 2.0)
     assert found[4, "BP"] == pytest.approx(48 / (48 + 2 * 3 * 2.5))
-    quick = speedups(latency=0.25, bandwidth=message / 0.5)
+    quick = speedups(16, latency=0.25, bandwidth=message / 0.5)
     assert quick[16, "FDG"] == pytest.approx(16), (
         "two rounds of 3 s hide two messages of 0.75 s and a round above"
     )
     # There and back, with a round above between, 1 + 2.5 + 3 + 2.5 s must pass before the backward two rounds later.
     assert found[16, "FDG"] == pytest.approx(48 / 4, rel=0.01)
-    assert found[16, "DSP(p=5 q=2)"] == pytest.approx(speedups()[16, "DSP(p=5 q=2)"]), (
+    assert found[16, "DSP(p=5 q=2)"] == pytest.approx(speedups(16)[16, "DSP(p=5 q=2)"]), (
         "longer queues hide them"
     )
-    slow = speedups(bandwidth=message / 6.0)
+    slow = speedups(16, bandwidth=message / 6.0)
     assert slow[16, "DSP(p=5 q=2)"] == pytest.approx(48 / 6, rel=0.02)
 
 

@@ -120,13 +120,15 @@ def prepare(plan: Plan, index: int) -> None:
     if plan.pinned and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, plan.pinned)
     torch.set_num_threads(plan.threads)
+    plan.precision.use()
     device = torch.device(plan.devices[index])
     if device.type == "cuda":
+        # A queue of the hardware for each stream: a block between two others has four beside its own, and NCCL's.
+        os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
         torch.cuda.set_device(device)
         if plan.recipe.deterministic:
             torch.backends.cudnn.deterministic = True
             torch.backends.cudnn.benchmark = False
-            torch.backends.cudnn.allow_tf32 = False
         else:
             torch.backends.cudnn.benchmark = True
 

@@ -17,4 +17,4 @@ COMMAND = (
 def draw(source: Source) -> Any:
     """The figure, or what is missing."""
     found = source.find(lambda run: experiment(run) == "train" and in_group(run, "gradient-approximation"))
-    return draw_groups(found.groups, found.reference, COMMAND, one_style=False)
+    return draw_groups(found.groups, found.reference, COMMAND)

@@ -33,9 +33,8 @@ def draw(source: Source) -> Any:
     section, foot = 5.1, 0.45
     total = section * len(sections) + foot
     figure = canvas.new_figure(canvas.WIDTH, total)
-    looks = styles(g for members in sections.values() for g in members)
     for i, (title, members) in enumerate(sections.items()):
-        _section(figure, title, members, looks, top=total - section * i)
+        _section(figure, title, members, styles(members), top=total - section * i)
     counts = sorted({e.n for g in groups for e in over_steps(g, norm).y})
     words = (
         "averages in bins of steps (ten a decade); mean over seeds (on log axes geometric) with its 95 % t band; "

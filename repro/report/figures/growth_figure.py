@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from repro.report.figures.palette import MARKERS, method_colours
+from repro.report.figures.palette import label_styles
 from repro.report.figures.panels import source_words
 from repro.report.stored.source import Source
 
@@ -23,12 +23,13 @@ def draw(source: Source) -> Any:
         return "no stored benchmark 'growth'; make it with: repro bench growth"
     powers = {(r["axis"], r["method"]): r for r in (stored or {})["rows"] if r.get("part") == "power"}
     methods = list(dict.fromkeys(row["method"] for row in rows))
-    colours = method_colours(methods)
+    looks = label_styles(methods)
     figure = canvas.new_figure(canvas.WIDTH, 5.0)
     for column, (axis, words) in enumerate(_AXES.items()):
         for line, (name, (unit, scale)) in enumerate(_NUMBERS.items()):
             axes = figure.add_axes((0.085 + 0.315 * column, 0.575 - 0.425 * line, 0.235, 0.345))
-            for i, method in enumerate(methods):
+            for method in methods:
+                colour, marker = looks[method]
                 points = sorted(
                     (r["value"], r[name] / scale, bool(r.get("oversubscribed")))
                     for r in rows
@@ -39,8 +40,8 @@ def draw(source: Source) -> Any:
                 axes.plot(
                     [x for x, _, _ in points],
                     [y for _, y, _ in points],
-                    color=colours[method],
-                    marker=MARKERS[i],
+                    color=colour,
+                    marker=marker,
                     markersize=4,
                     label=label,
                 )
@@ -48,8 +49,8 @@ def draw(source: Source) -> Any:
                 axes.plot(
                     [x for x, _ in shared],
                     [y for _, y in shared],
-                    marker=MARKERS[i],
-                    color=colours[method],
+                    marker=marker,
+                    color=colour,
                     markerfacecolor="white",
                     markersize=4,
                     linestyle="none",

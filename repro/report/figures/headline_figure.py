@@ -49,10 +49,9 @@ def draw(source: Source) -> Any:
         (0.15, fast, "times as fast as BP", 1.0, "no run with a core a block"),
         (0.67, good, "points of accuracy against BP", 0.0, "no accuracy"),
     ]
-    looks = styles(group for group, *_ in [*fast, *good])
     for left, rows, title, zero, missing in panels:
         axes = figure.add_axes((left, FOOT / total, 0.3, height / total))
-        _panel(axes, rows, looks, title, zero, missing)
+        _panel(axes, rows, styles(group for group, *_ in rows), title, zero, missing)
     for group, base, _ in fast:
         limit = bound(group, base)
         if limit is not None:

@@ -20,11 +20,8 @@ def draw(source: Source) -> Any:
     return draw_groups(found.groups, found.reference, COMMAND)
 
 
-def draw_groups(groups: list[Group], reference: bool, command: str, *, one_style: bool = True) -> Any:
-    """Rows of loss curves; groups without a finished epoch are left out and named.
-
-    `one_style`: a colour stands for one label in all rows; else for one in each row, which leaves the estimators theirs.
-    """
+def draw_groups(groups: list[Group], reference: bool, command: str) -> Any:
+    """Rows of loss curves; groups without a finished epoch are left out and named."""
     from repro.report.figures import canvas
 
     shown: list[Group] = []
@@ -37,9 +34,8 @@ def draw_groups(groups: list[Group], reference: bool, command: str, *, one_style
     height, foot = 2.75, 0.4
     total = height * len(panels) + foot
     figure = canvas.new_figure(canvas.WIDTH, total)
-    shared = styles(g for members in panels.values() for g in members)
     for i, (title, members) in enumerate(panels.items()):
-        looks = shared if one_style else styles(members)
+        looks = styles(members)
         bottom = (total - height * (i + 1) + 0.5) / total
         for left, (field, words) in zip((0.075, 0.43), _fields(members), strict=True):
             axes = figure.add_axes((left, bottom, 0.285, (height - 1.1) / total))
@@ -95,7 +91,9 @@ def _panel(axes: Any, field: str, members: list[Group], looks: dict[str, Style])
             axes.fill_between(curve.x, *curve.band, color=colour, alpha=0.13, linewidth=0)
         labels.append((curve.means[-1], group.legend, colour, marker))
     first, last = min(places, default=0.0), max(places, default=1.0)
-    axes.set_xlim(first - 0.03 * max(1.0, last - first), last if last > first else last + 0.5)
+    axes.set_xlim(
+        first - 0.03 * max(1.0, last - first), last + 0.02 * (last - first) if last > first else last + 0.5
+    )
     canvas.whole_numbers(axes.xaxis)
     canvas.log_axis(axes.yaxis)
     if heights:

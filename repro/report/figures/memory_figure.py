@@ -12,6 +12,7 @@ DESCRIPTION = "peak memory of each block and the formula (claim D5)"
 COMMAND = (
     "repro run bp-resnet98 gpipe-resnet98 ddg-resnet98 fr-resnet98 dsp-resnet98 --seeds 5 --profile quick"
 )
+_FORMULA = "#E31A1C"  # the colour of no method
 _SHADES = (("#2F6093", ""), ("#9EC3E6", "////"), ("#E8E8E8", "...."), ("#F6D9A8", "xx"))
 
 
@@ -54,9 +55,9 @@ def _bar(axes: Any, group: Any, block: int, y: float) -> None:
     face, hatch = _SHADES[block % len(_SHADES)]
     axes.barh(y, measured.mean, height=0.12, color=face, hatch=hatch, edgecolor="#333333", linewidth=0.4)
     if measured.low is not None and measured.high is not None and measured.high > measured.low:
-        axes.plot([measured.low, measured.high], [y, y], color="#D55E00", linewidth=1.0)
+        axes.plot([measured.low, measured.high], [y, y], color=_FORMULA, linewidth=1.0)
     if expected is not None:
-        axes.plot([expected.mean] * 2, [y - 0.065, y + 0.065], color="#D55E00", linewidth=2.0)
+        axes.plot([expected.mean] * 2, [y - 0.065, y + 0.065], color=_FORMULA, linewidth=2.0)
     m = staleness(group, block)
     largest = max(measured.mean, expected.mean if expected else 0.0)
     axes.annotate(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from repro.report.figures.palette import MARKERS, method_colours
+from repro.report.figures.palette import label_styles
 from repro.report.figures.panels import source_words
 from repro.report.stored.source import Source
 
@@ -45,11 +45,11 @@ def _panel(axes: Any, kept: list[dict[str, Any]], *, last: bool) -> None:
     """A network's systems, the fastest first."""
     from repro.report.figures import canvas
 
-    ours = method_colours([label(row) for row in kept if row["system"] == "repro"])
+    looks = label_styles(map(label, kept))
     labels = []
-    for i, row in enumerate(kept):
-        colour = ours.get(label(row), "#AA4499" if row["system"] != _LOOP else "#444444")
-        x, y, marker = row["grown_bytes"] / 2**20, row["images_per_second"], MARKERS[i % len(MARKERS)]
+    for row in kept:
+        colour, marker = looks[label(row)]
+        x, y = row["grown_bytes"] / 2**20, row["images_per_second"]
         low, high = row.get("images_per_second_low"), row.get("images_per_second_high")
         if low is not None and high is not None:
             axes.plot([x, x], [low, high], color=colour, linewidth=1.2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from repro.report.figures.palette import MARKERS, method_colours
+from repro.report.figures.palette import label_styles
 
 Points = Sequence[tuple[int, float]]
 Lines = Mapping[str, Points]  # method -> (K, speed-up)
@@ -30,11 +30,11 @@ def figure(panels: Mapping[str, Lines], dots: Mapping[str, Lines], words: str) -
 def _panel(axes: Any, lines: Lines, dots: Lines) -> None:
     from repro.report.figures import canvas
 
-    colours = method_colours(lines)
+    looks = label_styles(lines)
     counts = sorted({k for points in lines.values() for k, _ in points})
     labels = []
-    for i, (method, points) in enumerate(lines.items()):
-        colour, marker = colours[method], MARKERS[i % len(MARKERS)]
+    for method, points in lines.items():
+        colour, marker = looks[method]
         ordered = sorted(points)
         measured = sorted(dots.get(method, ()))
         style = "none" if measured else marker

@@ -19,15 +19,15 @@ def draw(source: Source) -> Any:
 
     recipes = named_schedules(source.profile or "paper")
     wanted = [(model, name) for model, names in SHOWN for name in names if (model, name) in recipes]
-    columns, height = 3, 2.6
+    columns, height = 3, 2.4
     rows = -(-len(wanted) // columns)
-    total = height * rows + 0.45
+    total = height * rows + 0.25
     figure = canvas.new_figure(canvas.WIDTH, total)
     for i, key in enumerate(wanted):
         built, _ = schedule_of(recipes[key])
         place = (
             0.07 + 0.325 * (i % columns),
-            (total - height * (i // columns + 1) + 0.55) / total,
+            (total - height * (i // columns + 1) + 0.45) / total,
             0.26,
             (height - 1.05) / total,
         )
@@ -69,4 +69,4 @@ def _panel(axes: Any, model: str, name: str, schedule: Any) -> None:
     axes.set_xlabel("batch", labelpad=1)
     axes.set_ylabel("convolution", labelpad=1)
     rule = RULES[name].replace(", ", ",\n", 1)
-    axes.set_title(f"{model}, {name} ({PUBLISHED.get(name, 'ours')})\n{rule}", fontsize=7.5, pad=4)
+    axes.set_title(f"{model}, {name} ({PUBLISHED.get(name, 'ours')})\n{rule}", fontsize=7.0, pad=4)

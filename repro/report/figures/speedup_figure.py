@@ -39,13 +39,13 @@ def draw(source: Source) -> Any:
     note = f"oversubscribed, no speed-up drawn: {', '.join(crowded)}" if crowded else ""
     if not shown:
         return "; ".join(w for w in (f"no run with a BP run beside it; make some with: {COMMAND}", note) if w)
-    looks = styles(shown)
     panels = split_panels(shown)
     heights = [0.27 * len(members) + 0.1 for members in panels.values()]
     figure = canvas.new_figure(canvas.WIDTH, figure_height(heights, foot=0.8, gap=0.8))
     for axes, (title, members) in zip(
         stacked_axes(figure, heights, left=0.22, width=0.74, foot=0.8, gap=0.8), panels.items(), strict=True
     ):
+        looks = styles(members)
         bases = [baseline(g, groups, SAME) for g in members]
         speedups = [over(base or g, g).estimate for base, g in zip(bases, members, strict=True)]
         rows = zip(members, bases, speedups, strict=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from repro.report.figures.palette import METHODS, shade
 from repro.report.figures.panels import source_words
 from repro.report.measures.counterpart import corrections, training_of
 from repro.report.measures.lateness import delay, synchronous, update_words
@@ -19,10 +20,9 @@ DESCRIPTION = (
 COMMAND = (
     "repro run bp-gpt delayed-gpt delayed-gpt-d2 delayed-gpt-d4 delayed-gpt-d8 --seeds 5 --profile quick"
 )
-_COLOURS = {"SGD": "#000000", "AdamW": "#D55E00", "NAdam": "#0072B2", "Muon": "#009E73"}
-_SPARE = ("#CC79A7", "#E69F00", "#56B4E9", "#882255")
+_TINTS = {"SGD": 0.5, "AdamW": 0.12, "NAdam": -0.3, "Muon": -0.65}  # of Delayed's colour
 _DASHES = {(): "-", ("prediction",): "--", ("rescheduling",): ":", ("compensation",): "-."}
-_MARKS = {"pipedream": "s", "2bw": "D", "pipemare": "v", "dsp": "^", "fr": "P", "ddg": "X", "fdg": "*"}
+_PIPELINES = ("pipedream", "2bw", "pipemare", "dsp", "fr", "ddg", "fdg")
 _HEIGHT, _FOOT = 3.3, 0.62
 Point = tuple[int, Estimate]
 
@@ -50,7 +50,8 @@ def draw(source: Source) -> Any:
         counts |= _panel(axes, members)
     words = (
         "lines: Delayed(d), the whole network d updates late (d = 0: BP); marks: pipeline methods at the m of their first "
-        f"block, smaller with fewer blocks; bars: 95 % t interval over seeds, n = {', '.join(map(str, sorted(counts)))}."
+        "block, rimmed as their optimiser's line, smaller with fewer blocks; bars: 95 % t interval over seeds, "
+        f"n = {', '.join(map(str, sorted(counts)))}."
     )
     canvas.caption(figure, words + source_words(found.reference))
     return figure
@@ -76,7 +77,7 @@ def marks(members: list[Group]) -> list[tuple[Group, Point]]:
     return [
         (g, (late, value))
         for g in sorted(members, key=lambda g: (g.method, g.blocks, g.recipe))
-        if g.method in _MARKS and not corrections(g) and not synchronous(g)
+        if g.method in _PIPELINES and not corrections(g) and not synchronous(g)
         and (late := delay(g)) is not None and (value := _estimate(g)) is not None
     ]  # fmt: skip
 
@@ -97,7 +98,8 @@ def _panel(axes: Any, members: list[Group]) -> set[int]:
     lines = curves(members)
     points = marks(members)
     names = sorted({words for words, _ in lines} | {optimizer_words(g) for g, _ in points})
-    colours = {name: _COLOURS.get(name.split()[0], _SPARE[i % len(_SPARE)]) for i, name in enumerate(names)}
+    line, dot = METHODS["delayed"]
+    colours = {name: shade(line, _TINTS.get(name.split()[0], 0.3)) for name in names}
     place = _spread()
     counts = set()
     labels = []
@@ -105,24 +107,21 @@ def _panel(axes: Any, members: list[Group]) -> set[int]:
         x = [place(d) for d, _ in found]
         dash = _DASHES.get(correction, (0, (1, 3)))
         axes.plot(
-            x, [e.mean for _, e in found], color=colours[words], linestyle=dash, marker="o", markersize=3
+            x, [e.mean for _, e in found], color=colours[words], linestyle=dash, marker=dot, markersize=3.5
         )
         for at, (_, e) in zip(x, found, strict=True):
             _bar(axes, at, e, colours[words])
             counts.add(e.n)
-        labels.append((found[-1][1].mean, " + ".join([words, *correction]), colours[words], "o"))
+        labels.append((found[-1][1].mean, " + ".join([words, *correction]), colours[words], dot))
     seen: dict[str, str] = {}
     for i, (g, (late, e)) in enumerate(points):
         colour, at = colours[optimizer_words(g)], place(late) + 0.05 * (i % 3 + 1)
-        axes.plot(
-            [at],
-            [e.mean],
-            marker=_MARKS[g.method],
-            color=colour,
-            markersize=3 + g.blocks / 2,
-            linestyle="none",
-        )
         _bar(axes, at, e, colour)
+        face, marker = METHODS[g.method]
+        axes.plot(
+            [at], [e.mean], marker=marker, color=face, markeredgecolor=colour, markersize=4 + g.blocks / 2,
+            linestyle="none",
+        )  # fmt: skip
         counts.add(e.n)
         seen.setdefault(g.method, str(g.fact("label") or g.label).split("(")[0].strip())
     delays = sorted({d for found in lines.values() for d, _ in found} | {late for _, (late, _) in points})
@@ -133,7 +132,9 @@ def _panel(axes: Any, members: list[Group]) -> set[int]:
     axes.set_ylabel("test loss, bits per byte" if loss_name(first) == BITS else "test loss")
     canvas.direct_labels(axes, labels, gap=0.06)
     handles = [
-        axes.plot([], [], marker=_MARKS[m], color="#666666", linestyle="none", markersize=4, label=name)[0]
+        axes.plot(
+            [], [], marker=METHODS[m][1], color=METHODS[m][0], linestyle="none", markersize=5, label=name
+        )[0]
         for m, name in seen.items()
     ]
     if handles:

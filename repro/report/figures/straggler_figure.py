@@ -28,13 +28,13 @@ def draw(source: Source) -> Any:
     ]
     if not groups:
         return f"no finished straggler run; make some with: {COMMAND}"
-    looks = styles(groups)
     panels = split_panels(groups)
     heights = [0.27 * len(members) + 0.1 for members in panels.values()]
     figure = canvas.new_figure(canvas.WIDTH, figure_height(heights, foot=0.8, gap=0.8))
     for axes, (title, members) in zip(
         stacked_axes(figure, heights, left=0.32, width=0.64, foot=0.8, gap=0.8), panels.items(), strict=True
     ):
+        looks = styles(members)
         rows = [
             (f"{g.legend}, slack {slack(g)}", slowdown_percent(g).estimate, *looks[g.title]) for g in members
         ]

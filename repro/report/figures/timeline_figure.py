@@ -39,27 +39,28 @@ def draw(source: Source) -> Any:
     from repro.report.figures.gantt import bars_of_record, bars_of_simulation, draw_bars, draw_key
 
     recorded, where = _recorded(source)
-    row, head, foot = 0.78, 0.72, 0.62
+    row, head, foot = 0.94, 0.72, 0.7
     total = row * len(METHODS) + head + foot
     figure = canvas.new_figure(canvas.WIDTH if recorded else canvas.WIDTH * 0.75, total)
     left, width = (0.09, 0.41) if recorded else (0.12, 0.86)
+    last = next((m for v in reversed(METHODS) if (m := parse_method(v).label(BLOCKS)) in recorded), "")
     for i, values in enumerate(METHODS):
         method = parse_method(values)
         bottom = (total - head - row * (i + 1) + 0.2) / total
-        axes = figure.add_axes((left, bottom, width, (row - 0.32) / total))
+        axes = figure.add_axes((left, bottom, width, (row - 0.48) / total))
         timeline = _simulated(method)
         draw_bars(axes, bars_of_simulation(timeline, WINDOW), BLOCKS, WINDOW)
         label = method.label(BLOCKS)
         axes.set_title(f"{label}: {timeline.period():.3g} per batch", fontsize=8, pad=2)
-        _bare(axes, last=i == len(METHODS) - 1)
+        _time_axis(axes, "units" if i == len(METHODS) - 1 else "")
         if label in recorded:
             spans = recorded[label]
             end = _window(spans)
-            beside = figure.add_axes((0.56, bottom, 0.42, (row - 0.32) / total))
+            beside = figure.add_axes((0.56, bottom, 0.42, (row - 0.48) / total))
             draw_bars(beside, bars_of_record(spans, end), BLOCKS, end)
             beside.set_yticks([])
             beside.set_title(f"{label}, first {RECORDED} batches: {end:.3g} s", fontsize=8, pad=2)
-            beside.set_xticks([])
+            _time_axis(beside, "seconds" if label == last else "")
         elif recorded:
             figure.text(0.56, bottom + 0.2 / total, "no recorded run", fontsize=7, color="#666666")
     top = 1 - 0.12 / total
@@ -134,9 +135,12 @@ def _window(spans: list[tuple[int, str, float, float, bool]]) -> float:
     return max(ends) if ends else max(end for _, _, _, end, _ in spans)
 
 
-def _bare(axes: Any, last: bool) -> None:
-    if not last:
-        axes.set_xticks([])
-    else:
-        axes.set_xticks(range(0, int(WINDOW) + 1, 4))
-        axes.set_xlabel("time", fontsize=7, labelpad=1)
+def _time_axis(axes: Any, unit: str) -> None:
+    """Ticks of time below the bars; the last panel of a column names their unit."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.spines["bottom"].set_visible(True)
+    axes.xaxis.set_major_locator(MaxNLocator(8))
+    axes.tick_params(axis="x", labelsize=6.0, length=2, pad=1)
+    if unit:
+        axes.set_xlabel(f"time, {unit}", fontsize=7, labelpad=1)

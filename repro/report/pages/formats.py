@@ -35,6 +35,9 @@ def render(table: Table, format: str, *, ascii: bool = False) -> str:
 def _txt(table: Table, clean: Callable[[str], str] = str) -> str:
     columns, body, caption = grid(table)
     body = [[clean(word) for word in row] for row in body]
+    heads = [_heading(columns, row) for row in body]
+    kept = [i for i, c in enumerate(columns) if not c.head]
+    columns, body = [columns[i] for i in kept], [[row[i] for i in kept] for row in body]
     lines = []
     if body:
         broken = [[_broken(word, c) for word, c in zip(row, columns, strict=True)] for row in body]
@@ -49,7 +52,8 @@ def _txt(table: Table, clean: Callable[[str], str] = str) -> str:
             return "  ".join(parts).rstrip()
 
         lines = [line([c.header for c in columns]), line(["-" * n for n in widths])]
-        for row in broken:
+        for head, row in zip(heads, broken, strict=True):
+            lines += ["", *textwrap.wrap(head, _WRAP, subsequent_indent="    ")] if head else []
             depth = max(map(len, row))
             lines += [line([cell[i] if i < len(cell) else "" for cell in row]) for i in range(depth)]
         lines.append("")
@@ -60,6 +64,12 @@ def _txt(table: Table, clean: Callable[[str], str] = str) -> str:
     if table.problems:
         lines += ["", "Problems:", *(f"  {problem}" for problem in table.problems)]
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _heading(columns: list[Column], row: list[str]) -> str:
+    """The line above a row that begins a new group: its `head` columns, all but the first two with their names."""
+    parts = [(c.header, words) for c, words in zip(columns, row, strict=True) if c.head and words]
+    return "  ".join(words if i < 2 else f"({name}: {words})" for i, (name, words) in enumerate(parts))
 
 
 def _broken(words: str, column: Column) -> list[str]:

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 DESCRIPTION = "the claims of the papers, each with a verdict, the measured value and the published one"
 COLUMNS = [
-    Column("claim", "claim", once=True),
-    Column("statement", "statement", wrap=30, once=True),
-    Column("verdict", "verdict", wrap=12),
-    Column("what", "compared", wrap=30),
-    Column("measured", "measured", ratio=True, number=True),
-    Column("unit", "unit"),
-    Column("rule", "counts as reproduced", wrap=20),
-    Column("published", "published", wrap=26, once=True),
+    Column("claim", "claim", once=True, head=True),
+    Column("statement", "statement", wrap=30, once=True, head=True),
+    Column("verdict", "verdict", wrap=10),
+    Column("what", "compared", wrap=20),
+    Column("measured", "measured", ratio=True, number=True, wrap=23),
+    Column("unit", "unit", wrap=9),
+    Column("rule", "reproduced if", wrap=14),
+    Column("published", "published", wrap=26, once=True, head=True),
     Column("note", "where, or what would run it", wrap=34),
     Column("source", "source", hidden=True),
     Column("statistic", "statistic", hidden=True),

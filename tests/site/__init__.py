@@ -1,0 +1,1 @@
+"""The documentation: its links, its generated pages, the commands of its tutorial."""
