@@ -119,7 +119,7 @@ def test_an_array_with_a_pre_emption_and_a_cancelled_job_gives_the_numbers_of_th
         ),
         (["--time", "2h"], 2, "--time 2h: partition low allows 1:00:00 at most"),
         (["--device", "cuda"], 2, "partition low has no GPUs"),
-        (["--slurm", "cpus_per_task=999"], 1, "SLURM has not taken the jobs:"),
+        (["--slurm", "nodelist=nowhere"], 1, "SLURM has not taken the jobs:"),
     ],
 )
 def test_what_slurm_does_not_have_is_one_sentence(
