@@ -34,7 +34,20 @@ def main(dist: Path) -> int:
 def try_out(file: Path, folder: Path) -> None:
     """Install `file` and use it from a folder that is no checkout; CalledProcessError where a command fails."""
     python = environment(folder / "env")
-    call([python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", str(file)], folder)
+    call(
+        [
+            python,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-deps",
+            "--no-build-isolation",
+            "--no-index",
+            str(file),
+        ],
+        folder,
+    )
     repro = str(Path(python).with_name("repro"))
     where = call([python, "-c", "import repro; print(repro.__file__)"], folder)
     assert str(folder) in where, f"not the installed package: {where}"

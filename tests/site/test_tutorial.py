@@ -29,7 +29,11 @@ def steps(words: str) -> list[tuple[str, str]]:
         if title:
             found.append((f"file {title.group(1)}", body * int(repeat.group(1) if repeat else 1)))
         else:
-            found += [("run", line.removeprefix("$ repro ")) for line in body.splitlines() if line.startswith("$ repro ")]
+            found += [
+                ("run", line.removeprefix("$ repro "))
+                for line in body.splitlines()
+                if line.startswith("$ repro ")
+            ]
     return found
 
 
@@ -40,7 +44,9 @@ def test_every_command_of_the_tutorial_runs(tmp_path: Path) -> None:
         if kind != "run":
             (tmp_path / kind.removeprefix("file ")).write_text(words, encoding="utf-8")
             continue
-        ended = call(*shlex.split(words), cwd=tmp_path, timeout=120, env={"REPRO_CACHE": str(tmp_path / "cache")})
+        ended = call(
+            *shlex.split(words), cwd=tmp_path, timeout=120, env={"REPRO_CACHE": str(tmp_path / "cache")}
+        )
         assert ended.returncode == 0, f"repro {words}\n{ended.stdout}\n{ended.stderr}"
         assert (ended.stdout + ended.stderr).strip(), words
         done += 1

@@ -112,9 +112,7 @@ def compact(svg: str, name: str) -> str:
     svg = re.sub(r"(\d\.\d\d)\d+", r"\1", svg)
     count = Counter(re.findall(r' style="([^"]*)"', svg))
     classes = {look: f"{name}-{i}" for i, (look, n) in enumerate(count.most_common()) if n > 3}
-    svg = re.sub(
-        r' style="([^"]*)"', lambda m: f' class="{classes[m[1]]}"' if m[1] in classes else m[0], svg
-    )
+    svg = re.sub(r' style="([^"]*)"', lambda m: f' class="{classes[m[1]]}"' if m[1] in classes else m[0], svg)
     rules = "".join(f".{known}{{{look}}}" for look, known in classes.items())
     start = svg.index(">") + 1
     return re.sub(r"\n\s*", "\n", f"{svg[:start]}<style>{rules}</style>{svg[start:]}")
@@ -190,21 +188,41 @@ def _runs(source: Source) -> str:
         commit = str(git.get("commit", ""))[:10] + (" (changed)" if git.get("dirty") else "")
         cells = [
             ", ".join((group.recipe, *group.variant_words)), group.profile, group.hash,
-            ", ".join(str(run.seed) for run in group.complete) + f" ({len(group.complete)}/{len(group.started)})", group.machine,
+            _seeds(group), group.machine,
             group.threads, str(runs[0].environment.get("torch", "")), commit, "; ".join(commands), _again(group),
         ]  # fmt: skip
         anchor = f' id="run-{group.recipe}"' if group.recipe not in seen else ""
         seen.add(group.recipe)
         rows.append(f"<tr{anchor}>" + "".join(f"<td>{_words(c)}</td>" for c in cells) + "</tr>")
-    heads = ("recipe", "profile", "hash", "seeds", "machine", "threads", "torch", "commit", "made by", "to repeat")
+    heads = (
+        "recipe",
+        "profile",
+        "hash",
+        "seeds",
+        "machine",
+        "threads",
+        "torch",
+        "commit",
+        "made by",
+        "to repeat",
+    )
     head = "".join(f"<th>{h}</th>" for h in heads)
     words = "".join(f"<p class='caption'>{escape(w)}</p>" for w in found.caption())
     return f'{words}<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
 
 
+def _seeds(group: Group) -> str:
+    """ "0, 1 (2/3)": the complete seeds, and how many were begun."""
+    return (
+        ", ".join(str(run.seed) for run in group.complete) + f" ({len(group.complete)}/{len(group.started)})"
+    )
+
+
 def _again(group: Group) -> str:
     """The command that makes a row's runs again."""
-    changed = "".join(f" --set {shlex.quote(f'{k}={_value(here)}')}" for k, (_, here) in group.changed.items())
+    changed = "".join(
+        f" --set {shlex.quote(f'{k}={_value(here)}')}" for k, (_, here) in group.changed.items()
+    )
     return f"repro run {group.recipe} --profile {group.profile} --seeds {len(group.started)}{changed}"
 
 

@@ -36,11 +36,15 @@ def write(
     """
     source = Source(runs_root, profile, reference, fallback)
     if not source.find(lambda run: True).groups:
-        raise RunFailed(f"{runs_root}: no runs to write about; make some with: repro run bp-resnet98-k2 dsp-resnet98-k2")
+        raise RunFailed(
+            f"{runs_root}: no runs to write about; make some with: repro run bp-resnet98-k2 dsp-resnet98-k2"
+        )
     out.parent.mkdir(parents=True, exist_ok=True)
     folder = out.parent / f"{out.stem}-figures"
     drawn, notes = _drawings(source, folder)
-    out.write_text(document(source, {name: f"{folder.name}/{path.name}" for name, path in drawn.items()}, notes))
+    out.write_text(
+        document(source, {name: f"{folder.name}/{path.name}" for name, path in drawn.items()}, notes)
+    )
     pdf = _compiled(out)
     if pdf is None:
         return [out], [*notes, f"no PDF: no TeX engine on PATH ({', '.join(ENGINES)})"]
@@ -83,7 +87,11 @@ def _limits(claims: Table) -> list[str]:
         names = dict.fromkeys(str(row["claim"]) for row in claims.rows if row["verdict"] == verdict)
         words += [f"{verdict}: {', '.join(names)}"] if names else []
     undecided = dict.fromkeys(str(r["claim"]) for r in claims.rows if "undecided" in str(r.get("note")))
-    words += [f"undecided, the interval includes the limit of the rule: {', '.join(undecided)}"] if undecided else []
+    words += (
+        [f"undecided, the interval includes the limit of the rule: {', '.join(undecided)}"]
+        if undecided
+        else []
+    )
     known = [line for line in claims.caption if line.startswith(("Only profile paper", "Not judged"))]
     return [*words, *known, *claims.problems]
 
@@ -95,13 +103,22 @@ def _tests(claims: Table) -> str:
 
 def _environment(source: Source) -> list[str]:
     facts = source.find(lambda run: True).environment()
-    named = (("machines", "machines"), ("torch", "torch"), ("threads", "threads a block"), ("commits", "commits"))
+    named = (
+        ("machines", "machines"),
+        ("torch", "torch"),
+        ("threads", "threads a block"),
+        ("commits", "commits"),
+    )
     return [f"{words}: {', '.join(facts[key])}" for key, words in named if facts[key]]
 
 
 def _when(source: Source) -> str:
     """The day of the newest run; the file is the same whenever it is made."""
-    started = [str(r.environment.get("started", "")) for g in source.find(lambda run: True).groups for r in g.complete]
+    started = [
+        str(r.environment.get("started", ""))
+        for g in source.find(lambda run: True).groups
+        for r in g.complete
+    ]
     return escape(max(started, default="")[:10])
 
 
@@ -140,9 +157,15 @@ def _compiled(out: Path) -> Path | None:
     engine = next((path for name in ENGINES if (path := shutil.which(name))), None)
     if engine is None:
         return None
-    words = [engine, *([] if "tectonic" in engine else ["-interaction=nonstopmode", "-halt-on-error"]), out.name]
+    words = [
+        engine,
+        *([] if "tectonic" in engine else ["-interaction=nonstopmode", "-halt-on-error"]),
+        out.name,
+    ]
     for _ in range(1 if "tectonic" in engine else 2):  # references need the second pass
-        done = subprocess.run(words, cwd=out.parent, capture_output=True, text=True, errors="replace", check=False)
+        done = subprocess.run(
+            words, cwd=out.parent, capture_output=True, text=True, errors="replace", check=False
+        )
         if done.returncode:
             reason = next((line for line in done.stdout.splitlines() if line.startswith("!")), "see its log")
             raise RunFailed(f"{out}: {Path(engine).name} cannot compile it ({reason})")
