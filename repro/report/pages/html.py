@@ -109,7 +109,9 @@ def inline(svg: str, name: str) -> str:
 
 def compact(svg: str, name: str) -> str:
     """The same picture in fewer bytes: hundredths of a point are enough, and looks that repeat become classes."""
-    svg = re.sub(r"(\d\.\d\d)\d+", r"\1", svg)
+    svg = re.sub(
+        r"scale\([^)]*\)|(\d\.\d\d)\d+", lambda m: m[1] or m[0], svg
+    )  # letters are drawn large and scaled
     count = Counter(re.findall(r' style="([^"]*)"', svg))
     classes = {look: f"{name}-{i}" for i, (look, n) in enumerate(count.most_common()) if n > 3}
     svg = re.sub(r' style="([^"]*)"', lambda m: f' class="{classes[m[1]]}"' if m[1] in classes else m[0], svg)
