@@ -335,11 +335,14 @@ def diff(
 @app.command()
 def report(
     out: Annotated[
-        Path | None, typer.Option("--out", help="the HTML file to write (default results/report.html)")
+        Path | None, typer.Option("--out", help="the file to write (default results/report.html or .tex)")
     ] = None,
     runs: RunsOption = None,
     profile: ProfileOption = None,
     reference: Annotated[bool, typer.Option(help="show the committed reference runs")] = False,
+    paper: Annotated[
+        bool, typer.Option("--paper", help="the write-up instead: LaTeX, and a PDF where a TeX engine is")
+    ] = False,
     readme: Annotated[
         list[Path] | None,
         typer.Option(help="refresh this file's generated blocks instead of a page; may be repeated"),
@@ -351,7 +354,7 @@ def report(
     for page in readme or []:
         refresh_readme(page)
     if not readme or out is not None:
-        write_page(out, runs, profile, reference)
+        write_page(out, runs, profile, reference, paper)
 
 
 @app.command()

@@ -64,7 +64,9 @@ def commands() -> str:
     lines = ["# Commands", "", "Made from the program: this is what `repro COMMAND --help` says.", ""]
     lines += ["Exit codes: 0 done; 1 a run failed, or a check did not hold; 2 the command or the recipe is wrong; 3 hardware, "
               "data or a package is missing; 130, 143 interrupted.", ""]  # fmt: skip
-    for name in sorted(info.name or str(info.callback.__name__) for info in cli.app.registered_commands if info.callback):
+    for name in sorted(
+        info.name or str(info.callback.__name__) for info in cli.app.registered_commands if info.callback
+    ):
         lines += [f"## repro {name}", "", "```text", said(name), "```", ""]
     return "\n".join(lines)
 
@@ -97,7 +99,9 @@ def claims() -> str:
     lines = ["# Claims and their evidence", "", "From the project's reference runs, as `repro table claims --reference` has them; "
              "nothing here is typed. A verdict holds for the place named in its row.", ""]  # fmt: skip
     for claim in CLAIMS:
-        rows = [(row, words) for row, words in zip(table.rows, texts, strict=True) if row["claim"] == claim.name]
+        rows = [
+            (row, words) for row, words in zip(table.rows, texts, strict=True) if row["claim"] == claim.name
+        ]
         lines += [f"## {claim.name}: {_cell(claim.statement)}", ""]
         lines += [f"* Source: {_cell(claim.source)}. Published: {_cell(str(rows[0][0]['published']))}."]
         lines += [f"* Test: {_cell(claim.statistic)}.", f"* Runs: `{claim.command}`", ""]

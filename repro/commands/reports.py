@@ -95,16 +95,27 @@ def print_diff(a: str, b: str, runs: Path | None) -> None:
     )
 
 
-def write_page(out: Path | None, runs: Path | None, profile: str | None, reference: bool) -> None:
-    """Write the HTML page; its path goes to stdout, what is missing to stderr."""
+def write_page(
+    out: Path | None, runs: Path | None, profile: str | None, reference: bool, paper: bool = False
+) -> None:
+    """Write the HTML page, or the `paper`; paths go to stdout, what is missing to stderr."""
     if profile is not None:
         _one_of("--profile", profile, PROFILES)
-    place, folder = written_to(out, paths.page()), runs_to_read(runs, reference)
+    usual = paths.page().with_suffix(".tex") if paper else paths.page()
+    place, folder = written_to(out, usual), runs_to_read(runs, reference)
+    if paper and place.suffix != ".tex":
+        raise UserError(f"--out {place}: the write-up is LaTeX, give a name that ends with .tex")
+    if paper:
+        from repro.report.pages.paper import write
 
-    from repro.report.pages import html
+        written, notes = write(place, folder, profile=profile, reference=reference, fallback=runs is None)
+    else:
+        from repro.report.pages import html
 
-    notes = html.write(place, folder, profile=profile, reference=reference, fallback=runs is None)
-    print(place)
+        notes = html.write(place, folder, profile=profile, reference=reference, fallback=runs is None)
+        written = [place]
+    for path in written:
+        print(path)
     for note in notes:
         print(f"repro: {note}", file=sys.stderr)
 

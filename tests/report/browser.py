@@ -107,7 +107,10 @@ def _handler(page: str, widths: Sequence[int], found: Queue[dict[str, Any]]) -> 
     frames = "".join(
         f'<iframe src="/page?{w}" style="width:{w}px;height:900px;border:0"></iframe>' for w in widths
     )
-    probed = page.replace("<head>", f"<head>{PROBE}", 1)
+    # The page's one script may run; any other is blocked, and that is an error.
+    probed = page.replace("<head>", f"<head>{PROBE}", 1).replace(
+        '<script id="page">', '<script id="page" nonce="probe">'
+    )
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

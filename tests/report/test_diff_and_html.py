@@ -116,3 +116,13 @@ def test_published_numbers_have_a_source_and_are_found_for_a_recipe() -> None:
     assert not any("4.8x" in line for line in lines)
     assert published.claimed("D5") == published.UNKNOWN
     assert published.claimed("G2").startswith("3.5 %")
+
+
+def test_a_compact_picture_keeps_its_letters_size_and_its_looks() -> None:
+    path = '<path d="M 1.23456 2.5" style="fill: red"/>'
+    svg = f'<svg width="9"><g transform="translate(1.98765 2) scale(0.015625)">{path * 4}</g></svg>'
+    small = html.compact(svg, "loss")
+    assert "scale(0.015625)" in small
+    assert "translate(1.98 2)" in small
+    assert small.count('<path d="M 1.23 2.5" class="loss-0"/>') == 4
+    assert "<style>.loss-0{fill: red}</style>" in small

@@ -43,10 +43,11 @@ def broken(pages: dict[str, str]) -> list[str]:
             if "://" in target:
                 continue
             place = name if not path else str(Path(name).parent / path)
-            if (place not in pages and not (DOCS / place).is_file()) or (
-                anchor
-                and anchor not in {slug(h) for h in re.findall(r"^#+ (.*)$", pages[place], re.MULTILINE)}
-            ):
+            if place not in pages and not (DOCS / place).is_file():
+                found.append(f"{name}: {target}")
+                continue
+            headings = re.findall(r"^#+ (.*)$", pages.get(place, ""), re.MULTILINE)
+            if anchor and anchor not in map(slug, headings):
                 found.append(f"{name}: {target}")
     return found
 

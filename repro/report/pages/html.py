@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
 from repro.report import figures, tables
+from repro.report.stored.group import Group
 from repro.report.stored.source import Source
-from repro.report.table import Column, Table, grid
+from repro.report.table import Column, Table, Value, grid
 
 TITLE = "Decoupled pipeline training and gradient approximation: what the stored runs say"
 ORDER = (
-    "headline-pipeline", "headline-gradient", "claims", "speedup", "accuracy", "text-loss", "straggler", "memory", "engine",
+    "claims", "headline-pipeline", "headline-gradient", "speedup", "accuracy", "text-loss", "straggler", "memory", "engine",
     "peers",     "gradient-approximation", "kernels", "savings", "bias", "schedules",
 )  # fmt: skip
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #1a1a1a; max-width: 78rem; margin: 0 auto; padding: 1rem 1.5rem 4rem; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; border-bottom: 1px solid #ccc; }
-nav a { margin-right: 1rem; } .scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-size: 0.86rem; font-variant-numeric: tabular-nums; }
-th, td { padding: 0.25rem 0.7rem; text-align: left; vertical-align: top; border-bottom: 1px solid #e2e2e2; }
-th { border-bottom: 2px solid #888; } td.number, th.number { text-align: right; } td.number { white-space: nowrap; }
-p.caption, figcaption { font-size: 0.86rem; color: #444; margin: 0.3rem 0; }
-ul.problems { font-size: 0.86rem; color: #8a3800; }
-td.reproduced { color: #00603c; font-weight: 600; } td.not-reproduced { color: #8a1c1c; font-weight: 600; }
-td.not-testable-here, td.not-run-yet { color: #555; font-style: italic; } .whole { white-space: nowrap; }
-figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; } code { background: #f3f3f3; padding: 0 0.2em; }
-@media (max-width: 700px) { body { padding: 0.5rem 0.8rem 3rem; } table { width: max-content; } td { max-width: 16rem; } }
-"""
+FIRST = ("headline", "staleness")  # figures that stand at the top
+_HERE = Path(__file__).parent
 
 
 def write(
@@ -62,21 +53,39 @@ def page(
     built = {name: tables.build_from(name, source, select) for name in names}
     drawn, notes = _drawings(source)
     described, pictures = tables.names(), figures.names()
-    links = "".join(f'<a href="#{n}">{n}</a> ' for n in (*names, "figures", "runs"))
-    parts = [f"<h1>{escape(TITLE)}</h1>", f"<nav>{links}</nav>"]
+    groups = source.find(lambda run: True).groups
+    known = {group.recipe for group in groups}
+    figure = {name: _figure(name, svg, pictures[name], source) for name, svg in drawn.items()}
+    parts = ["".join(figure[name] for name in FIRST if name in figure)]
     for name, table in built.items():
-        parts += [f'<h2 id="{name}">{name}</h2>', f"<p>{escape(described[name])}</p>", _table(table)]
-        parts.append(f"<p class='caption'>Made by <code>{escape(_command('table', name, source))}</code></p>")
-    parts.append('<h2 id="figures">Figures</h2>')
-    for name, svg in drawn.items():
-        words = f"{escape(pictures[name])}. <code>{escape(_command('figures', name, source))}</code>"
-        parts.append(f'<figure id="figure-{name}">{svg}<figcaption>{words}</figcaption></figure>')
-    parts.append(_list("Not drawn or left out", notes))
-    parts += ['<h2 id="runs">Runs: environment and commands</h2>', _runs(source)]
+        words = f"<p>{escape(described[name])}</p>{_table(table, known)}"
+        words += f"<p class='caption'>Made by <code>{escape(_command('table', name, source))}</code></p>"
+        parts.append(_section(name, name, words))
+    rest = "".join(figure[name] for name in figure if name not in FIRST)
+    parts.append(_section("figures", "Figures", rest + _list("Not drawn or left out", notes)))
+    parts.append(_section("runs", "Runs: environment and commands", _runs(source)))
+    links = "".join(f'<a href="#{n}">{n}</a> ' for n in (*built, "figures", "runs"))
+    style, script = (
+        (_HERE / name).read_text(encoding="utf-8").replace("</", "<\\/") for name in ("page.css", "page.js")
+    )
     viewport = '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    head = f'<meta charset="utf-8">{viewport}<title>{escape(TITLE)}</title><style>{_STYLE}</style>'
+    head = f'<meta charset="utf-8">{viewport}<title>{escape(TITLE)}</title><style>{style}</style>'
     body = "\n".join(part for part in parts if part)
+    body = (
+        f'<h1>{escape(TITLE)}</h1><div class="sides"><nav aria-label="sections">{links}</nav>'
+        f'<main><div class="bar"></div>{body}</main></div><script id="page">{script}</script>'
+    )
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n', notes
+
+
+def _section(name: str, title: str, words: str) -> str:
+    """A part of the page that folds; unfolded at first, so that it reads without scripts."""
+    return f'<section id="{name}"><details open><summary><h2>{escape(title)}</h2></summary>{words}</details></section>'
+
+
+def _figure(name: str, svg: str, described: str, source: Source) -> str:
+    words = f"{escape(described)}. <code>{escape(_command('figures', name, source))}</code>"
+    return f'<figure id="figure-{name}">{svg}<figcaption>{words}</figcaption></figure>'
 
 
 def _drawings(source: Source) -> tuple[dict[str, str], list[str]]:
@@ -86,7 +95,7 @@ def _drawings(source: Source) -> tuple[dict[str, str], list[str]]:
         if note:
             notes.append(f"{name}: {note}")
         if encode is not None:
-            drawn[name] = inline(encode("svg").decode(), name)
+            drawn[name] = compact(inline(encode("svg").decode(), name), name)
     return drawn, notes
 
 
@@ -98,23 +107,53 @@ def inline(svg: str, name: str) -> str:
     return re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", body)
 
 
-def _table(table: Table) -> str:
+def compact(svg: str, name: str) -> str:
+    """The same picture in fewer bytes: hundredths of a point are enough, and looks that repeat become classes."""
+    svg = re.sub(
+        r"scale\([^)]*\)|(\d\.\d\d)\d+", lambda m: m[1] or m[0], svg
+    )  # letters are drawn large and scaled
+    count = Counter(re.findall(r' style="([^"]*)"', svg))
+    classes = {look: f"{name}-{i}" for i, (look, n) in enumerate(count.most_common()) if n > 3}
+    svg = re.sub(r' style="([^"]*)"', lambda m: f' class="{classes[m[1]]}"' if m[1] in classes else m[0], svg)
+    rules = "".join(f".{known}{{{look}}}" for look, known in classes.items())
+    start = svg.index(">") + 1
+    return re.sub(r"\n\s*", "\n", f"{svg[:start]}<style>{rules}</style>{svg[start:]}")
+
+
+def _table(table: Table, known: set[str]) -> str:
+    """A table, its last column leading to the runs behind each row."""
     columns, cells, caption = grid(table)
     parts = []
     if cells:
-        head = "".join(f"<th{_look(c)}>{escape(c.header)}</th>" for c in columns)
-        rows = "".join(
-            "<tr>"
-            + "".join(f"<td{_look(c, w)}>{_words(w)}</td>" for w, c in zip(row, columns, strict=True))
-            + "</tr>\n"
-            for row in cells
-        )
+        sources = [_recipes(row, known) for row in table.rows]
+        linked = any(sources)
+        head = "".join(f"<th{_look(c)}>{escape(c.header)}</th>" for c in columns) + "<th>runs</th>" * linked
+        rows = ""
+        for values, row, recipes in zip(table.rows, cells, sources, strict=True):
+            whole = " ".join(str(v) for c in columns if c.once and isinstance(v := values.get(c.name), str))
+            rows += f'<tr data-words="{escape(whole)}">'
+            for words, c in zip(row, columns, strict=True):
+                hidden = f' data-value="{escape(str(values.get(c.name)))}"' if c.once and not words else ""
+                rows += f"<td{_look(c, words)}{hidden}>{_words(words)}</td>"
+            links = " ".join(f'<a href="#run-{r}" title="{r}">{i + 1}</a>' for i, r in enumerate(recipes))
+            rows += f"<td>{links}</td></tr>\n" if linked else "</tr>\n"
         parts.append(
             f'<div class="scroll"><table><thead><tr>{head}</tr></thead>\n<tbody>{rows}</tbody></table></div>'
         )
     parts += [f"<p class='caption'>{_words(words)}</p>" for words in caption]
     parts.append(_list("Problems", [words for words in table.problems if words not in caption]))
     return "\n".join(part for part in parts if part)
+
+
+def _recipes(row: Mapping[str, Value], known: set[str]) -> list[str]:
+    """The recipes behind a row that have stored runs: its own, or those that its claim's command makes."""
+    if row.get("claim"):
+        from repro.report.claims import CLAIMS
+
+        words = next((claim.command for claim in CLAIMS if claim.name == row["claim"]), "").split()
+    else:
+        words = [str(row.get("recipe"))]
+    return [word for word in dict.fromkeys(words) if word in known]
 
 
 def _look(column: Column, words: str | None = None) -> str:
@@ -142,7 +181,8 @@ def _list(title: str, words: Sequence[str]) -> str:
 def _runs(source: Source) -> str:
     """A row per recipe and hash: seeds, machine, versions, commit, and the command that made them."""
     found = source.find(lambda run: True)
-    rows = []
+    rows: list[str] = []
+    seen: set[str] = set()
     for group in found.groups:
         runs = group.complete or list(group.runs)
         commands = sorted({" ".join(map(str, r.environment.get("command") or ())) for r in runs} - {""})
@@ -150,14 +190,46 @@ def _runs(source: Source) -> str:
         commit = str(git.get("commit", ""))[:10] + (" (changed)" if git.get("dirty") else "")
         cells = [
             ", ".join((group.recipe, *group.variant_words)), group.profile, group.hash,
-            f"{len(group.complete)}/{len(group.started)}", group.machine,
-            group.threads, str(runs[0].environment.get("torch", "")), commit, "; ".join(commands),
+            _seeds(group), group.machine,
+            group.threads, str(runs[0].environment.get("torch", "")), commit, "; ".join(commands), _again(group),
         ]  # fmt: skip
-        rows.append("<tr>" + "".join(f"<td>{_words(c)}</td>" for c in cells) + "</tr>")
-    heads = ("recipe", "profile", "hash", "seeds", "machine", "threads", "torch", "commit", "command")
+        anchor = f' id="run-{group.recipe}"' if group.recipe not in seen else ""
+        seen.add(group.recipe)
+        rows.append(f"<tr{anchor}>" + "".join(f"<td>{_words(c)}</td>" for c in cells) + "</tr>")
+    heads = (
+        "recipe",
+        "profile",
+        "hash",
+        "seeds",
+        "machine",
+        "threads",
+        "torch",
+        "commit",
+        "made by",
+        "to repeat",
+    )
     head = "".join(f"<th>{h}</th>" for h in heads)
     words = "".join(f"<p class='caption'>{escape(w)}</p>" for w in found.caption())
     return f'{words}<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+
+
+def _seeds(group: Group) -> str:
+    """ "0, 1 (2/3)": the complete seeds, and how many were begun."""
+    return (
+        ", ".join(str(run.seed) for run in group.complete) + f" ({len(group.complete)}/{len(group.started)})"
+    )
+
+
+def _again(group: Group) -> str:
+    """The command that makes a row's runs again."""
+    changed = "".join(
+        f" --set {shlex.quote(f'{k}={_value(here)}')}" for k, (_, here) in group.changed.items()
+    )
+    return f"repro run {group.recipe} --profile {group.profile} --seeds {len(group.started)}{changed}"
+
+
+def _value(value: object) -> str:
+    return "null" if value is None else str(value)
 
 
 def _command(verb: str, name: str, source: Source) -> str:
