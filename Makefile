@@ -66,9 +66,9 @@ dist: $(READY) ## build wheel and source archive into dist/, check them, install
 	$(BIN)/python -m twine check --strict dist/*
 	$(BIN)/python -m tests.site.installed dist
 
-tools: ## install a browser and TeX, which some tests need (Debian, Ubuntu; as root)
+tools: ## install a browser, TeX and SLURM, which some tests need (Debian, Ubuntu; as root)
 	apt-get update -qq
-	apt-get install -y -qq --no-install-recommends chromium texlive-latex-recommended
+	apt-get install -y -qq --no-install-recommends chromium texlive-latex-recommended slurm-wlm munge
 
 figures: $(READY) ## draw all figures that the stored runs allow into results/figures
 	$(BIN)/repro figures
@@ -104,15 +104,16 @@ results: $(READY) ## make the reference runs again (an hour or two on a quiet ma
 
 # What `make async-results` runs: losses alone, so two runs at once in one process each; then short ones for times.
 DELAYS := delayed-gpt delayed-gpt-d2 delayed-gpt-d4 delayed-gpt-d8
-ASYNCHRONOUS := bp-gpt bp-gpt-sgd bp-gpt-nadam bp-gpt-muon gpipe-gpt pipedream-gpt pipedream-gpt-nadam \
-	2bw-gpt 2bw-gpt-muon fr-gpt dsp-gpt pipedream-gpt-predicted pipedream-gpt-rescheduled \
-	pipedream-gpt-compensated $(DELAYS) $(addsuffix -sgd,$(DELAYS)) $(addsuffix -nadam,$(DELAYS)) \
-	delayed-gpt-muon delayed-gpt-d4-muon delayed-gpt-d8-muon delayed-gpt-d4-predicted
 TWO_BLOCKS := bp-gpt-k2 gpipe-gpt-k2 pipedream-gpt-k2 2bw-gpt-k2 fr-gpt-k2 dsp-gpt-k2
+STALE := bp-gpt bp-gpt-nadam bp-gpt-muon gpipe-gpt pipedream-gpt pipedream-gpt-nadam 2bw-gpt 2bw-gpt-muon \
+	fr-gpt dsp-gpt pipedream-gpt-predicted pipedream-gpt-rescheduled pipedream-gpt-compensated $(TWO_BLOCKS)
+SWEEP := $(DELAYS) bp-gpt-sgd $(addsuffix -sgd,$(DELAYS)) $(addsuffix -nadam,$(DELAYS)) \
+	delayed-gpt-muon delayed-gpt-d4-muon delayed-gpt-d8-muon delayed-gpt-d4-predicted
 LOSSES := --engine sequential --jobs 2 --set runtime.threads=1
 
 async-results: $(READY) ## make the reference runs of docs/asynchronous.md (about two hours; goes on where it was cut off)
-	$(BIN)/repro run $(ASYNCHRONOUS) $(TWO_BLOCKS) $(REFERENCE) $(LOSSES)
+	$(BIN)/repro run $(STALE) $(REFERENCE) $(LOSSES)
+	$(BIN)/repro run $(SWEEP) $(REFERENCE) $(LOSSES)
 	$(BIN)/repro run $(TWO_BLOCKS) --engine processes --set epochs=1 $(REFERENCE)
 	$(BIN)/repro report --readme docs/asynchronous.md
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from repro.commands import completion
+from repro.commands.launchers import Launcher
 from repro.errors import ReproError, UserError
 
 app = typer.Typer(
@@ -155,14 +156,44 @@ def run(
     engine: EngineOption = Engine.auto,
     jobs: Annotated[int, typer.Option(help="runs at once, each with its own cores or GPUs")] = 1,
     force: Annotated[bool, typer.Option("--force", help="let more jobs share what there is")] = False,
+    log: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TRACKER", help="also tell tensorboard, mlflow, or path/to/file.py:function"),
+    ] = None,
+    launcher: Annotated[
+        Launcher,
+        typer.Option(
+            help="torchrun: blocks on several hosts, the same command on each; slurm: a job for every seed"
+        ),
+    ] = Launcher.local,
+    nnodes: Annotated[int | None, typer.Option(help="torchrun: number of hosts")] = None,
+    rdzv: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="torchrun: where the hosts meet")
+    ] = None,
+    partition: Annotated[str | None, typer.Option(help="slurm: the partition (default SLURM's own)")] = None,
+    time: Annotated[
+        str | None, typer.Option(metavar="LIMIT", help="slurm: of a job, for example 90, 2h, 1-12:00:00")
+    ] = None,
+    at_once: Annotated[
+        int | None,
+        typer.Option("--at-once", metavar="N", help="slurm: jobs of an array that may run at a time"),
+    ] = None,
+    slurm: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE", help="slurm: more for sbatch, for example account=physics, mem=16GB"
+        ),
+    ] = None,
 ) -> None:
     """Run recipes, all of them seed by seed; finished seeds are skipped, cut-off ones resumed."""
+    from repro.cluster.options import QueueOptions
     from repro.commands.run import run_recipes
 
     settings = [*(settings or []), *(["timing_only=true"] if timing_only else [])]
     code = run_recipes(
         recipes, seeds, seed_list, profile, settings, sweep or [], runs, device.value,
-        dry_run, fail_fast, fresh, engine.value, jobs, force,
+        dry_run, fail_fast, fresh, engine.value, jobs, force, launcher.value, nnodes, rdzv,
+        QueueOptions(partition, time, at_once, slurm or ()), log or (),
     )  # fmt: skip
     raise typer.Exit(code)
 
@@ -324,6 +355,26 @@ def report(
         refresh_readme(page)
     if not readme or out is not None:
         write_page(out, runs, profile, reference, paper)
+
+
+@app.command()
+def status(
+    recipes: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[RECIPE]...", help="only these", autocompletion=completion.recipes),
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(help="of a RECIPE: seeds 0..N-1 (default 5)")] = None,
+    seed_list: Annotated[str | None, typer.Option(help="of a RECIPE: these seeds, for example 0,3")] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="renew until nothing runs or waits")] = False,
+    format: Annotated[str, typer.Option(help="txt, md, csv, latex or json")] = "txt",
+    as_json: JsonOption = False,
+    runs: RunsOption = None,
+    _out: OldOutOption = None,
+) -> None:
+    """What has run, runs, waits, and what was cut off: a row for each seed."""
+    from repro.commands.status import show_status
+
+    raise typer.Exit(show_status(recipes or [], seeds, seed_list, watch, "json" if as_json else format, runs))
 
 
 @app.command()

@@ -31,6 +31,19 @@ def files_refused() -> Iterator[None]:
 
 def from_file(name: str, base: type[Base], what: str) -> type[Base]:
     """The subclass of `base` that "file.py:Class" names; ValueError about `what` ("method") where there is none."""
+    return checked(_attribute(name, what), name, base, what)
+
+
+def function_from_file(name: str, what: str) -> Any:
+    """The function that "file.py:function" names; ValueError about `what` where there is none."""
+    found = _attribute(name, what)
+    if not callable(found):
+        raise ValueError(f"{what} '{name}': there is no function '{name.rpartition(':')[2]}' in the file")
+    return found
+
+
+def _attribute(name: str, what: str) -> Any:
+    """What "file.py:name" names, the file run once; None where the file has no such name."""
     if _refused.get():
         raise ValueError(f"{what} '{name}' is a Python file, which a results folder cannot have run")
     path, _, attribute = name.rpartition(":")
@@ -46,7 +59,7 @@ def from_file(name: str, base: type[Base], what: str) -> type[Base]:
         module = importlib.util.module_from_spec(spec)
         sys.modules[module_name] = module
         spec.loader.exec_module(module)
-    return checked(getattr(module, attribute, None), name, base, what)
+    return getattr(module, attribute, None)
 
 
 def registered(group: str) -> dict[str, Any]:

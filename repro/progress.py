@@ -63,6 +63,7 @@ class Progress:
         )
         self.say(
             f"{self.title}: {plan.num_batches - done} batches, {where}, {plan.threads} thread(s) each"
+            + (f", on {', '.join(dict.fromkeys(plan.hosts))}" if plan.hosts else "")
             + _shared(plan)
         )
 

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import shutil
 import signal
-import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import filelock
-
 from repro import paths
-from repro.engine.processes.launch import BlockFailed, Diverged, check_port
+from repro.engine.processes.child import BlockFailed, Team
+from repro.engine.processes.launch import Diverged, check_port
 from repro.errors import ReproError, UserError
 from repro.experiments import experiment
 from repro.experiments.session import Session
+from repro.holding import Hold, InUse, TakenOver, holding
+from repro.holding.holder import job_id
 from repro.planning.engine_choice import choose_engine, engine_words
 from repro.planning.gradient_plan import check_gradient
 from repro.planning.machine import environment
@@ -55,11 +54,13 @@ def plan_runs(
     device: str,
     engine: str = "auto",
     seats: Seats | None = None,
+    log: Sequence[str] = (),
 ) -> list[Plan]:
     """Resolve all recipes before anything runs, so that a wrong one stops the command first.
 
     `given`: what the command asked of each. Those that would be one run are planned once.
     `engine`: "auto", "processes" or "sequential"; `seats`: how the machine is divided (default: one run has it all).
+    `log`: trackers that hear the rows of every run.
     """
     seats = seats or Seats.on(device, 1, False)
     engines = [choose_engine(recipe, engine, seats.places, device) for recipe in recipes]
@@ -68,7 +69,11 @@ def plan_runs(
             check_port(recipe.runtime.port)
     check_writable(out)
     plans = [
-        replace(seats.checked(make_plan(recipe, device, engine=chosen, share=seats.cores)), given=asked)
+        replace(
+            seats.checked(make_plan(recipe, device, engine=chosen, share=seats.cores)),
+            given=asked,
+            log=tuple(log),
+        )
         for recipe, asked, (chosen, _) in zip(recipes, given, engines, strict=True)
     ]
     if engine == "auto":
@@ -110,10 +115,12 @@ def run_all(
     *,
     fail_fast: bool,
     fresh: bool,
+    team: Team | None = None,
 ) -> list[Outcome]:
     """Run every plan under the first seed, then the next: what is compared by seed runs close together in time.
 
-    A seed that another process holds is waited for after the others.
+    A seed that another process holds is waited for after the others. `team`: the processes of blocks on several
+    hosts; once a host is lost, nothing more is run.
 
     Raises KeyboardInterrupt or Terminated after leaving a resumable state.
     """
@@ -121,18 +128,25 @@ def run_all(
     later: list[tuple[Plan, int]] = []
     for blocking, jobs in ((False, [(plan, seed) for seed in seeds for plan in plans]), (True, later)):
         for plan, seed in jobs:
-            outcome = run_seed(plan, seed, out, progress, blocking=blocking, fresh=fresh)
+            outcome = run_seed(plan, seed, out, progress, blocking=blocking, fresh=fresh, team=team)
             if outcome is None:
                 later.append((plan, seed))
                 continue
             outcomes.append(outcome)
-            if outcome.exit_code and fail_fast:
+            if outcome.exit_code and (fail_fast or (team is not None and team.lost)):
                 return outcomes
     return outcomes
 
 
 def run_seed(
-    plan: Plan, seed: int, out: Path, progress: Progress, *, blocking: bool, fresh: bool
+    plan: Plan,
+    seed: int,
+    out: Path,
+    progress: Progress,
+    *,
+    blocking: bool,
+    fresh: bool,
+    team: Team | None = None,
 ) -> Outcome | None:
     """Run a seed unless it is finished. None where another process holds it; with `blocking` that is waited for."""
     folder = RunFolder(paths.seed_folder(out, plan.recipe.name, plan.hash, seed))
@@ -140,39 +154,27 @@ def run_seed(
         progress.say(f"{plan.title} seed {seed}: already complete ({folder.path})")
         return Outcome(plan.title, seed, "skipped")
     try:
-        with holding(folder, blocking, progress):
+        period = plan.recipe.runtime.heartbeat_seconds
+        with holding(
+            folder.path, blocking=blocking, say=progress.say, period=period, batches=plan.num_batches
+        ) as hold:
             if folder.finished() and not (fresh and not blocking):
                 return Outcome(plan.title, seed, "skipped")
-            return run_one(plan, seed, folder, progress, fresh=fresh and not blocking)
-    except filelock.Timeout:
+            return run_one(plan, seed, folder, progress, hold, fresh=fresh and not blocking, team=team)
+    except InUse:
         return None
 
 
-@contextmanager
-def holding(folder: RunFolder, blocking: bool, progress: Progress) -> Iterator[None]:
-    """Hold a seed's lock; the system frees it when its owner dies. filelock.Timeout where another process has it."""
-    folder.path.mkdir(parents=True, exist_ok=True)
-    lock = filelock.FileLock(folder.lock)
-    holder = folder.path / ".holder"
-    try:
-        lock.acquire(timeout=0)
-    except filelock.Timeout:
-        with suppress(OSError, ValueError, KeyError):
-            owner = json.loads(holder.read_text())
-            progress.say(f"{folder.path}: in use by pid {owner['pid']} on {owner['host']}")
-        if not blocking:
-            raise
-        progress.say(f"{folder.path}: waiting for the other process to end")
-        lock.acquire()
-    try:
-        holder.write_text(json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
-        yield
-        holder.unlink(missing_ok=True)
-    finally:
-        lock.release()
-
-
-def run_one(plan: Plan, seed: int, folder: RunFolder, progress: Progress, *, fresh: bool) -> Outcome:
+def run_one(
+    plan: Plan,
+    seed: int,
+    folder: RunFolder,
+    progress: Progress,
+    hold: Hold,
+    *,
+    fresh: bool,
+    team: Team | None = None,
+) -> Outcome:
     """Run one seed and write its result; a failure becomes an outcome, an interruption is raised again."""
     if fresh:
         if folder.metrics.exists() or folder.result.exists():
@@ -180,16 +182,29 @@ def run_one(plan: Plan, seed: int, folder: RunFolder, progress: Progress, *, fre
         for path in (folder.metrics, folder.result):
             path.unlink(missing_ok=True)
         shutil.rmtree(folder.checkpoints, ignore_errors=True)
-    session = Session(plan, seed, folder, progress)
+    session = Session(plan, seed, folder, progress, team, still_held=hold.check)
     name = plan.title
     try:
         folder.result.unlink(missing_ok=True)
         folder.write_recipe(plan.recipe.model_dump(mode="json"))
-        folder.write_environment({**environment(), **({"given": plan.given.record()} if plan.given else {})})
+        folder.write_environment(
+            {
+                **environment(),
+                **({"given": plan.given.record()} if plan.given else {}),
+                **({"job": job} if (job := job_id()) else {}),
+            }
+        )
         fields = experiment(plan.recipe.experiment)(session)
         session.close()
-        folder.write_result({**session.identity(), "status": COMPLETE, **fields})
+        hold.check()
+        result = {**session.identity(), "status": COMPLETE, **fields}
+        folder.write_result(result)
+        session.ended(result)
         shutil.rmtree(folder.checkpoints, ignore_errors=True)
+    except TakenOver as error:  # the folder is another's: nothing may be written there
+        session.close()
+        progress.say(str(error))
+        return Outcome(name, seed, "taken over", str(error), error.exit_code)
     except Diverged as error:
         place = {"step": error.batch, "block": error.block, "tensor": error.tensor, "value": error.value}
         return _ended(session, "diverged", str(error), 1, diverged=place)
@@ -216,8 +231,10 @@ def run_one(plan: Plan, seed: int, folder: RunFolder, progress: Progress, *, fre
 def _ended(session: Session, status: str, message: str, code: int, **more: Any) -> Outcome:
     session.close()
     session.progress.title = f"{session.plan.title} seed {session.seed}"
+    result = {**session.identity(), "status": status, "error": message, **more}
     with suppress(OSError):  # a full disk must not hide the first error
-        session.folder.write_result({**session.identity(), "status": status, "error": message, **more})
+        session.folder.write_result(result)
+    session.ended(result)
     session.progress.end(f"{status}: {message}")
     return Outcome(session.plan.title, session.seed, status, message, code)
 

@@ -67,8 +67,14 @@ class Comparison:
         return lines
 
 
-def compare(recipe: Recipe, seed: int, device: str, folder: Path, engine: str = "processes") -> Comparison:
-    """Train with the engine and with the oracle from the same seed; `folder` takes the engine's weights."""
+def compare(
+    recipe: Recipe, seed: int, device: str, folder: Path, engine: str = "processes", beside: str | None = None
+) -> Comparison:
+    """Train with the engine and with the oracle from the same seed; `folder` takes the engine's weights.
+
+    The oracle runs on the device of the first block, or on `beside`: on another kind of device rounding alone makes
+    the two drift apart, step by step.
+    """
     plan = make_plan(recipe, device, engine=engine)
     check_gradient(plan)
     engine_losses: dict[int, float] = {}
@@ -82,7 +88,7 @@ def compare(recipe: Recipe, seed: int, device: str, folder: Path, engine: str = 
     before = torch.get_num_threads()
     prepare(plan, 0)
     try:
-        oracle = Oracle(plan, seed).run()
+        oracle = Oracle(plan, seed, device=beside or plan.devices[0]).run()
     finally:
         torch.set_num_threads(before)
     found: dict[str, Tensor] = {}
@@ -94,5 +100,5 @@ def compare(recipe: Recipe, seed: int, device: str, folder: Path, engine: str = 
         (engine_tests.get(e, float("nan")), loss) for e, loss in oracle.test_losses.items()
     ]
     comparison.missing = sorted(set(found) ^ set(oracle.state))
-    comparison.tensors = {n: (found[n], t) for n, t in oracle.state.items() if n in found}
+    comparison.tensors = {n: (found[n], t.cpu()) for n, t in oracle.state.items() if n in found}
     return comparison

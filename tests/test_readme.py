@@ -22,7 +22,10 @@ def _in_the_tree(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_generated_blocks_are_fresh() -> None:
     pages = (
-        (README, {"figure", "glance", "verdicts"}),
+        (
+            README,
+            {"figure", "glance", "verdicts", *(f"asynchronous{x}" for x in ("", "-figure", "-verdicts"))},
+        ),
         (RESULTS, {"headline", "claims"}),
         (ASYNCHRONOUS, {"asynchronous-claims"}),
     )
@@ -38,14 +41,15 @@ def test_tables_fit_a_page_on_github() -> None:
     assert all(head.count("|") < 7 for head in heads), heads
 
 
-def test_the_figure_is_fresh() -> None:
+@pytest.mark.parametrize("name", readme.FIGURES)
+def test_the_figure_is_fresh(name: str) -> None:
     """Its numbers always; its bytes where the same matplotlib draws it."""
-    drawn, path = readme.drawing(), ROOT / readme.FIGURE
+    drawn, path = readme.drawing(name), ROOT / readme.FIGURES[name]
     if drawn is None:
         assert not path.exists(), f"{path} {STALE}"
         pytest.skip("there are no reference runs yet")
     stored = path.read_bytes() if path.is_file() else b""
-    assert readme.digest().encode() in stored, f"{path} {STALE}"
+    assert readme.digest(name).encode() in stored, f"{path} {STALE}"
     if f"matplotlib {matplotlib.__version__}".encode() in stored:
         assert drawn == stored, f"{path} {STALE}"
 
@@ -54,6 +58,15 @@ def test_the_figure_is_embedded_and_nothing_else_is_missing() -> None:
     words = README.read_text(encoding="utf-8")
     links = re.findall(r"\]\(([^)#]+)\)", words)
     assert all((ROOT / link).exists() for link in links), links
+
+
+def test_ratios_to_peers_in_the_text_are_those_of_the_bench() -> None:
+    words = " ".join(README.read_text(encoding="utf-8").split())
+    rows = json.loads((ROOT / "results" / "reference" / "bench" / "peers.json").read_text())["rows"]
+    fdg, dsp = (next(r for r in rows if r["method"] == method) for method in ("FDG", "DSP(1,0;2,0)"))
+    for row in (fdg, dsp):
+        assert f"{row['ratio_to_best_peer']:.2f} times as fast as the best schedule of torch" in words
+        assert f"{row['ratio_to_loop']:.2f} times as fast as a plain loop on both cores" in words
 
 
 def test_figures_in_the_text_are_those_of_the_benches() -> None:

@@ -57,6 +57,9 @@ class EngineBench:
     methods: tuple[str, ...] = METHODS
     device: str = "cpu"
     memory_format: str = "contiguous"
+    layers: int = 8  # these three: of model=gpt, which trains on the default text with AdamW
+    width: int = 256
+    context: int = 64
     turns: Turns = field(default_factory=lambda: Turns("engine"))
     _plans: dict[str, Plan] = field(default_factory=dict)
     # Not the machine's cache: what was measured on another day would be held against the rounds of today.
@@ -126,18 +129,9 @@ class EngineBench:
                 "name": f"bench-{name}",
                 "group": "dsp",
                 "reproduces": "benchmark",
-                "model": {"name": self.model},
-                "data": {
-                    "name": "synthetic",
-                    "batch_size": self.batch_size,
-                    "train_limit": self.batch_size * self.steps,
-                    "test_limit": self.batch_size,
-                    "image_size": self.image_size,
-                },
+                **self._network(),
                 "method": method,
                 "blocks": blocks,
-                "optimizer": {"lr": 0.01, "momentum": 0.9},
-                "memory_format": self.memory_format,
                 "runtime": {"threads": 1},
             }
         )
@@ -145,6 +139,26 @@ class EngineBench:
         assert plan.costs is not None
         recompute = plan.schedule().recompute
         return replace(plan, cut=best_cut(plan.costs, recompute), evaluations={})
+
+    def _network(self) -> dict[str, Any]:
+        """Settings of the network, what it trains on and with."""
+        sizes = {
+            "batch_size": self.batch_size,
+            "train_limit": self.batch_size * self.steps,
+            "test_limit": self.batch_size,
+        }
+        if self.model == "gpt":
+            return {
+                "model": {"name": "gpt", "layers": self.layers, "width": self.width},
+                "data": {"name": "text", "context": self.context, **sizes},
+                "optimizer": {"name": "adamw", "lr": 1e-3},
+            }
+        return {
+            "model": {"name": self.model},
+            "data": {"name": "synthetic", "image_size": self.image_size, **sizes},
+            "optimizer": {"lr": 0.01, "momentum": 0.9},
+            "memory_format": self.memory_format,
+        }
 
 
 def expected_seconds(plan: Plan) -> float:
@@ -177,7 +191,7 @@ def bare_loop(plan: Plan) -> float:
         (sgd,) = BlockOptimizer(layers, plan.recipe.optimizer, plan.steps_per_epoch).parts
         times = [time.perf_counter()]
         for i in range(plan.num_batches):
-            loss = torch.nn.functional.cross_entropy(net(batches.train_images(i)), batches.train_labels(i))
+            loss = models.cross_entropy(net(batches.train_images(i)), batches.train_labels(i))
             sgd.zero_grad(set_to_none=True)
             torch.autograd.backward(loss)
             sgd.step()

@@ -9,11 +9,12 @@ the same measured layer times for its own kind of work (a block that recomputes 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import median
 from typing import Any
 
+from repro import models
 from repro.benchmarks import torch_pipeline
 from repro.benchmarks.engine import START_SECONDS, EngineBench, expected_seconds
 from repro.benchmarks.rounds import ratios, with_interval
@@ -24,6 +25,7 @@ from repro.engine.processes.launch import Launch
 from repro.errors import UserError, nearest
 from repro.planning.partition import best_cut
 from repro.planning.run_plan import Plan, bound
+from repro.recipe import ModelSpec
 
 OURS: dict[str, dict[str, Any]] = {
     "bp": {"name": "bp"},
@@ -33,7 +35,11 @@ OURS: dict[str, dict[str, Any]] = {
     "ddg": {"name": "ddg", "locking": "free"},
     "fdg": {"name": "fdg"},
     "dsp": {"name": "dsp"},
+    "pipedream": {"name": "pipedream"},
+    "2bw": {"name": "2bw", "micro": 4},
+    "pipemare": {"name": "pipemare"},
 }
+PAPER = ("bp", "gpipe", "gpipe-kept", "fr", "ddg", "fdg", "dsp")  # by default; PipeDream is DDG (free)
 SCHEDULES = {"ScheduleGPipe": 1, "Schedule1F1B": 1, "ScheduleInterleaved1F1B": 2}  # stages a process
 TORCH = "torch.distributed.pipelining"
 LOOP = "PyTorch loop"
@@ -43,21 +49,39 @@ LOOP = "PyTorch loop"
 class PeersBench:
     """Settings of the benchmark, each to be given as `--set name=value`."""
 
-    model: str = "resnet98"
+    model: str = "resnet98"  # several, separated by commas, share the minutes
     image_size: int = 32
     batch_size: int = 64
     blocks: int = 2
     steps: int = 12  # of which torch's 5 first ones, and ours until the queues are full, are left out
-    methods: str = ",".join(OURS)
+    methods: str = ",".join(PAPER)
     schedules: str | None = ",".join(SCHEDULES)
     micro: str | int = "2,4,8"
     memory_format: str = "contiguous"
+    layers: int = 8  # these three: of model=gpt
+    width: int = 256
+    context: int = 64
     rounds: int | None = None
     minutes: float = 4.0
     turns: Turns = field(default_factory=lambda: Turns("peers"))
 
     def rows(self) -> list[dict[str, Any]]:
-        """Measure; a row a system."""
+        """Measure; a row a system of each model."""
+        names = [word.strip() for word in self.model.split(",")]
+        for name in names:  # a wrong one is refused before the first is measured
+            shape = (self.context,) if name == "gpt" else (3, self.image_size, self.image_size)
+            models.layers(ModelSpec(name=name), shape, 10)
+        rows: list[dict[str, Any]] = []
+        for i, model in enumerate(names):
+            if self.turns.interrupted:
+                break
+            words = "peers" if len(names) == 1 else f"peers of {model}, {i + 1}/{len(names)}"
+            one = replace(self, model=model, minutes=self.minutes / len(names), turns=Turns(words))
+            rows += one._measure()
+            self.turns.interrupted = one.turns.interrupted
+        return rows
+
+    def _measure(self) -> list[dict[str, Any]]:
         sizes = self._micro_batches()
         bench = EngineBench(
             model=self.model,
@@ -65,6 +89,9 @@ class PeersBench:
             batch_size=self.batch_size,
             steps=self.steps,
             memory_format=self.memory_format,
+            layers=self.layers,
+            width=self.width,
+            context=self.context,
         )
         methods = ["bp", *_words(self.methods, OURS, "methods")]
         self._plans = {name: bench.plan(name, self.blocks, OURS[name]) for name in dict.fromkeys(methods)}
@@ -126,7 +153,7 @@ class PeersBench:
             row: dict[str, Any] = {
                 **self._who(name),
                 "model": self.model,
-                "image_size": self.image_size,
+                **self._size(),
                 "batch_size": self.batch_size,
                 "memory_format": self._plans["bp"].memory_format,
                 **with_interval("images_per_second", [self.batch_size / t for t in own]),
@@ -140,6 +167,11 @@ class PeersBench:
             }
             rows.append(row)
         return rows
+
+    def _size(self) -> dict[str, int]:
+        if self.model != "gpt":
+            return {"image_size": self.image_size}
+        return {"layers": self.layers, "width": self.width, "context": self.context}
 
     def _who(self, name: str) -> dict[str, Any]:
         if name in self._plans:

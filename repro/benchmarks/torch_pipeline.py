@@ -127,7 +127,7 @@ def _loop(recipe: Recipe, num_batches: int) -> float:
     (sgd,) = BlockOptimizer(layers, recipe.optimizer, batches.steps_per_epoch).parts
     times = [time.monotonic()]
     for i in range(num_batches):
-        loss = torch.nn.functional.cross_entropy(net(batches.train_images(i)), batches.train_labels(i))
+        loss = models.cross_entropy(net(batches.train_images(i)), batches.train_labels(i))
         sgd.zero_grad(set_to_none=True)
         torch.autograd.backward(loss)
         sgd.step()
@@ -159,7 +159,7 @@ def _stage(
     runner = getattr(pipelining, str(peer.schedule))(
         stages if peer.stages > 1 else stages[0],
         peer.micro_batches,
-        loss_fn=torch.nn.functional.cross_entropy,
+        loss_fn=models.cross_entropy,
         scale_grads=True,
     )
     (sgd,) = BlockOptimizer(

@@ -8,13 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import filelock
-
 from repro.commands.runs_folder import runs_to_read
 from repro.errors import UserError, nearest
+from repro.holding import InUse, holding
 from repro.report.stored.origin import with_origin
 from repro.report.stored.source import grouped
-from repro.store import COMPLETE, RunFolder, read_runs
+from repro.store import COMPLETE, read_runs
 
 
 @dataclass(frozen=True)
@@ -79,10 +78,10 @@ def _agreed(words: str) -> bool:
 def _remove(path: Path) -> bool:
     """Remove a seed's folder, and those above it that are empty then; False where a run is under way in it."""
     try:
-        with filelock.FileLock(RunFolder(path).lock, timeout=0):
+        with holding(path, blocking=False, say=lambda words: print(words, file=sys.stderr)):
             shutil.rmtree(path)
-    except filelock.Timeout:
-        print(f"{path}: in use by another process, left alone", file=sys.stderr)
+    except InUse:
+        print(f"{path}: left alone", file=sys.stderr)
         return False
     for above in (path.parent, path.parent.parent):
         if above.is_dir() and not any(above.iterdir()):

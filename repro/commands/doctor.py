@@ -10,7 +10,7 @@ from repro import paths
 from repro.errors import MissingError
 from repro.recipe import DataSpec
 
-DATA = ("digits", "fashion-mnist", "cifar10", "cifar100", "imagenet")
+DATA = ("digits", "text", "fashion-mnist", "cifar10", "cifar100", "imagenet")
 
 
 def report(as_json: bool) -> None:
@@ -49,6 +49,7 @@ def _data(name: str) -> dict[str, Any]:
 _OPTIONAL = (
     ("cupy", "CUDA kernels: pip install 'repro[cuda12]' or 'repro[cuda13]'"),
     ("numba", "fast CPU kernels: pip install numba"),
+    ("tokenizers", "texts in subwords (data.tokenizer): pip install 'repro[text]'"),
 )
 
 

@@ -202,7 +202,10 @@ def show_plan(
         print("more blocks than devices or cores here: the prediction is for one device a block")
     print(
         "\n"
-        + draw(recipe.method.schedule(plan.blocks, 2 * max(schedule.staleness) + 6, {}), _durations(rows))
+        + draw(
+            recipe.method.schedule(plan.blocks, 2 * max(schedule.staleness) + 6, {}),
+            durations(rows, max(1, recipe.method.micro_batches(recipe.data.batch_size))),
+        )
     )
 
 
@@ -223,11 +226,13 @@ def draw(schedule: Schedule, duration: Any, width: int = 100) -> str:
     return "\n".join(lines)
 
 
-def _durations(rows: Sequence[dict[str, Any]]) -> Any:
+def durations(rows: Sequence[dict[str, Any]], micro: int) -> Any:
+    """Seconds of an action, from a row a block of seconds a batch, of which a micro-batch takes its share of `micro`."""
+
     def duration(block: int, action: Action) -> float:
         row = rows[block]
         if action.kind in (Kind.FORWARD, Kind.RECOMPUTE):
-            return float(row["forward_seconds"])
-        return float(row["backward_seconds"]) if action.kind is Kind.BACKWARD else 0.0
+            return float(row["forward_seconds"]) / micro
+        return float(row["backward_seconds"]) / micro if action.kind is Kind.BACKWARD else 0.0
 
     return duration

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from repro import paths
+from repro import paths, trackers
+from repro.cluster.options import QueueOptions
 from repro.commands.resolve import choose_all, choose_device, choose_seeds
+from repro.errors import UserError
 
 
 def run_recipes(
@@ -26,12 +29,59 @@ def run_recipes(
     engine: str = "auto",
     jobs: int = 1,
     force: bool = False,
+    launcher: str = "local",
+    nodes: int | None = None,
+    rendezvous: str | None = None,
+    queue: QueueOptions | None = None,
+    log: Sequence[str] = (),
 ) -> int:
     """Resolve everything, then run; returns the exit code (the first failure's, 130 or 143 if interrupted).
 
+    `log`: trackers, each a word that `trackers.named` knows.
     `engine`: "auto", "processes" or "sequential"; `jobs`: runs at once, more than there are cores with `force` only.
+    `launcher`: "local", "torchrun" for a pipeline over several hosts (started by torchrun, this is one of them), or
+    "slurm", which takes what `queue` asks for.
     """
+    queue = queue or QueueOptions()
+    if launcher == "torchrun" or "TORCHELASTIC_RUN_ID" in os.environ:
+        from repro.commands.hosts import Asked, start_on_hosts, take_part
+
+        queue.refuse(launcher)
+        words = Asked(
+            names,
+            seeds,
+            seed_list,
+            profile,
+            settings,
+            sweeps,
+            runs,
+            device,
+            fail_fast,
+            fresh,
+            engine,
+            jobs,
+            log,
+        )
+        return (
+            start_on_hosts(words, nodes, rendezvous, dry_run) if launcher == "torchrun" else take_part(words)
+        )
+    for option, value in (("--nnodes", nodes), ("--rdzv", rendezvous)):
+        if value is not None:
+            raise UserError(
+                f"{option} {value} belongs to --launcher torchrun: give it, or leave {option} out"
+            )
     chosen_seeds = choose_seeds(seeds, seed_list)
+    if launcher == "slurm":
+        from repro.commands.launch_slurm import Jobs, submit_recipes
+
+        _refuse_local_options(jobs, fail_fast, force)
+        folder = runs or paths.runs()
+        asked_for = Jobs(
+            names, chosen_seeds, profile, settings, sweeps, folder, device, engine, dry_run, fresh, log
+        )
+        return submit_recipes(asked_for, queue)
+    queue.refuse(launcher)
+    trackers.check(log)
     if device != "cuda" and not dry_run:
         from repro.engine.processes import fork_server as server
 
@@ -58,7 +108,7 @@ def run_recipes(
         progress = None
         try:
             seats = Seats.on(device, jobs, force)
-            plans = plan_runs(recipes, given, folder, device, engine, seats)
+            plans = plan_runs(recipes, given, folder, device, engine, seats, log)
             progress = progress_for_terminal()
             if jobs > 1:
                 several = SideBySide(seats, folder, progress, fail_fast=fail_fast, fresh=fresh)
@@ -78,3 +128,14 @@ def run_recipes(
     for outcome in bad:
         print(f"{outcome.recipe} seed {outcome.seed}: {outcome.status}", file=sys.stderr)
     return bad[0].exit_code if bad else 0
+
+
+def _refuse_local_options(jobs: int, fail_fast: bool, force: bool) -> None:
+    """UserError for options that mean nothing where every seed is a job of its own."""
+    for given, option, instead in (
+        (jobs != 1, f"--jobs {jobs}", "give --at-once, the jobs that may run at a time"),
+        (force, "--force", "leave it out"),
+        (fail_fast, "--fail-fast", "leave it out; `scancel` ends the others"),
+    ):
+        if given:
+            raise UserError(f"{option} with --launcher slurm: every seed is a job of its own; {instead}")

@@ -77,7 +77,11 @@ class Data:
 
     def train_labels(self, batch: int) -> torch.Tensor:
         """Classes of a training batch: int64 [n] on the device."""
-        return upload(torch.from_numpy(self._train_labels[self._batches.train_ids(batch)]), self._device)
+        return upload(self.host_labels(batch), self._device)
+
+    def host_labels(self, batch: int) -> torch.Tensor:
+        """Classes of a training batch on the CPU, where they can be looked at without waiting for the device."""
+        return torch.from_numpy(self._train_labels[self._batches.train_ids(batch)])
 
     def test_labels(self, step: int) -> torch.Tensor:
         """Classes of a test batch: int64 [n] on the device."""

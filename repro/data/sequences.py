@@ -25,24 +25,24 @@ class Windows:
 
     def train(self, batch: int) -> torch.Tensor:
         """Tokens of a global training batch."""
-        return self._cut(True, self.batches.train_ids(batch), 0)
+        return upload(self._cut(True, self.batches.train_ids(batch), 0), self.device)
 
     def test(self, step: int) -> torch.Tensor:
         """Tokens of a test batch."""
-        return self._cut(False, self.batches.test_ids(step), 0)
+        return upload(self._cut(False, self.batches.test_ids(step), 0), self.device)
 
-    def train_labels(self, batch: int) -> torch.Tensor:
-        """The tokens behind those of a training batch."""
+    def host_labels(self, batch: int) -> torch.Tensor:
+        """The tokens behind those of a training batch, on the CPU."""
         return self._cut(True, self.batches.train_ids(batch), 1)
 
     def test_labels(self, step: int) -> torch.Tensor:
         """The tokens behind those of a test batch."""
-        return self._cut(False, self.batches.test_ids(step), 1)
+        return upload(self._cut(False, self.batches.test_ids(step), 1), self.device)
 
     def _cut(self, train: bool, ids: NDArray[np.int64], shift: int) -> torch.Tensor:
         places = ids[:, None] * self.source.context + np.arange(self.source.context) + shift
         found = self.source.tokens(train)[places].astype(np.int64)
-        return upload(torch.from_numpy(found), self.device)
+        return torch.from_numpy(found)
 
 
 class Sequences(Data):
@@ -53,9 +53,9 @@ class Sequences(Data):
         super().__init__(source, self._windows, batches, spec, device)
         self._text = source
 
-    def train_labels(self, batch: int) -> torch.Tensor:
-        """The tokens behind those of a training batch: int64 [n, context] on the device."""
-        return self._windows.train_labels(batch)
+    def host_labels(self, batch: int) -> torch.Tensor:
+        """The tokens behind those of a training batch: int64 [n, context] on the CPU."""
+        return self._windows.host_labels(batch)
 
     def test_labels(self, step: int) -> torch.Tensor:
         """The tokens behind those of a test batch: int64 [n, context] on the device."""

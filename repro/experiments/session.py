@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from math import isfinite
+from math import isfinite, prod
 from statistics import median
 from typing import Any, TextIO
 
 from repro.cores import cores
+from repro.engine.processes.child import Team
 from repro.engine.processes.launch import Diverged
 from repro.planning.machine import machine_name
 from repro.planning.partition import graph_bytes
 from repro.planning.run_plan import Plan
 from repro.progress import Progress
 from repro.store import RunFolder, to_json
+from repro.trackers import Audience
+from repro.trackers.tracker import Run
 
 
 @dataclass
@@ -24,13 +28,16 @@ class Session:
     seed: int
     folder: RunFolder
     progress: Progress
+    team: Team | None = None  # the processes of blocks on several hosts
     epochs: list[dict[str, Any]] = field(default_factory=list)
     steps: int = 0
     restarted: int = 0  # times the run went on from a checkpoint
     earlier_seconds: float = 0.0  # training seconds before the checkpoint that the run went on from
     engines: tuple[str, ...] = ()  # that carried out the parts before the checkpoint
     timed: bool = True  # whether the times of all parts are those of blocks with the machine to themselves
+    still_held: Callable[[], None] = lambda: None  # raises where another process has taken the run over
     _file: TextIO | None = None
+    _audience: Audience | None = None
     _place: tuple[str, int] = ("", 0)  # machine and usable cores, before any process is held to some of them
 
     def __post_init__(self) -> None:
@@ -39,13 +46,18 @@ class Session:
 
         self._place = machine_name(torch.device(self.plan.devices[0])), cores()
         self.timed = self.plan.engine != "sequential" and self.plan.jobs == 1
+        if self.plan.log:
+            self._audience = Audience(self.plan.log, self._run, self.progress.say)
 
     def write(self, row: dict[str, Any]) -> None:
         """Append a row to metrics.jsonl, at once."""
+        self.still_held()
         if self._file is None:
             self._file = self.folder.metrics.open("a", encoding="utf-8")
         self._file.write(to_json(row) + "\n")
         self._file.flush()
+        if self._audience is not None:
+            self._audience.row(row)
 
     def close(self) -> None:
         """Close the metrics file."""
@@ -53,10 +65,21 @@ class Session:
             self._file.close()
             self._file = None
 
+    def ended(self, result: Mapping[str, Any]) -> None:
+        """Tell the trackers what result.json says."""
+        if self._audience is not None:
+            self._audience.end(result)
+
+    def _run(self) -> Run:
+        plan = self.plan
+        first = self.steps if self.restarted else 0
+        settings = plan.recipe.model_dump(mode="json")
+        return Run(plan.title, plan.recipe.name, plan.hash, self.seed, self.folder.path, settings, first)
+
     def step(self, batch: int, loss: float, samples: int) -> None:
         """Record the loss of a batch; Diverged where it is not finite."""
-        self.steps = batch + 1
         self.write({"kind": "step", "step": batch, "loss": loss})
+        self.steps = batch + 1
         self.progress.step(batch, loss, samples)
         if not isfinite(loss):
             raise Diverged(batch, loss, self.plan.blocks - 1)
@@ -96,6 +119,7 @@ class Session:
             "threads": plan.threads,
             "engine": "+".join(dict.fromkeys((*self.engines, plan.engine))),
             "jobs": plan.jobs,
+            **({"hosts": list(plan.hosts)} if plan.hosts else {}),
             "timed": self.timed,
             "data": recipe.data.name,
             "batch_size": recipe.data.batch_size,
@@ -147,9 +171,8 @@ def timings(summaries: list[dict[str, Any]], plan: Plan, samples: int) -> dict[s
                 versions=older_versions(schedule, k),
                 output_queue=schedule.output_room[k] if k < plan.blocks - 1 else 0,
                 gradient_queue=schedule.gradient_room[k] if k > 0 else 0,
-                input_bytes=_bytes(batch, plan.shapes[low])
-                * (2 if k == 0 and plan.reads_text else 1),  # int64
-                output_bytes=_bytes(batch, plan.shapes[high]),
+                input_bytes=batch * prod(plan.shapes[low]) * plan.dtype(low).itemsize,
+                output_bytes=batch * prod(plan.shapes[high]) * plan.dtype(high).itemsize,
                 graph=_graph(plan, low, high, summaries[k], micro),
                 weights=summaries[k]["weights_bytes"],
             )
@@ -179,13 +202,6 @@ def rates(plan: Plan, samples: int, seconds: float) -> dict[str, float | None]:
     per_sample = plan.shapes[0][0] if plan.reads_text else 1
     name = "tokens_per_second" if plan.reads_text else "images_per_second"
     return {name: samples * per_sample / seconds if seconds > 0 else None}
-
-
-def _bytes(batch: int, shape: tuple[int, ...]) -> int:
-    size = 4 * batch
-    for length in shape:
-        size *= length
-    return size
 
 
 def _graph(plan: Plan, low: int, high: int, summary: dict[str, Any], micro: int) -> int:

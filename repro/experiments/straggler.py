@@ -34,15 +34,20 @@ def run(session: Session) -> dict[str, Any]:
         plan = replace(plan, evaluations={})  # nothing is trained, so there is nothing to evaluate
         session.progress.say(f"seed {session.seed}: timing only, blocks wait as long as their layers take")
     calm = replace(plan, recipe=plan.recipe.model_copy(update={"straggler": StragglerSpec()}))
-    clean = Launch(calm, session.seed, block_times=times, folder=folder.path).run(
+    clean = Launch(calm, session.seed, block_times=times, folder=folder.path, team=session.team).run(
         Listener(step=lambda batch, loss, samples: losses.append(loss), stalled=session.progress.say)
     )
     session.progress.say(f"seed {session.seed}: now with delays")
     typical = tuple(float(s["busy_seconds"]) for s in clean)
     step = _same(losses, session) if times is None else _timed(session)
-    delayed = Launch(plan, session.seed, typical_seconds=typical, block_times=times, folder=folder.path).run(
-        Listener(step=step, epoch=session.epoch, stalled=session.progress.say)
-    )
+    delayed = Launch(
+        plan,
+        session.seed,
+        typical_seconds=typical,
+        block_times=times,
+        folder=folder.path,
+        team=session.team,
+    ).run(Listener(step=step, epoch=session.epoch, stalled=session.progress.say))
     samples = samples_from(session, 0)
     before, after = timings(clean, calm, samples), timings(delayed, plan, samples)
     slow, fast = after["train_seconds"], before["train_seconds"]

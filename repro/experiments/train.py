@@ -20,6 +20,7 @@ def run(session: Session) -> dict[str, Any]:
         session.seed,
         checkpoints=folder.checkpoints,
         folder=folder.path,
+        team=session.team,
         checkpoint_extra=lambda: {
             "train_seconds": session.epochs[-1]["train_seconds"] if session.epochs else 0.0,
             "restarted": session.restarted,

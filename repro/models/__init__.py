@@ -10,9 +10,12 @@ from repro.models.inspection import (
 from repro.models.layer import LayerFactory, run_layer
 from repro.models.networks import layers, names
 from repro.models.objective import cross_entropy
+from repro.models.precision import FLOAT32, Precision, typed
 
 __all__ = [
+    "FLOAT32",
     "LayerFactory",
+    "Precision",
     "cross_entropy",
     "estimated_cost",
     "layers",
@@ -22,4 +25,5 @@ __all__ = [
     "run_layer",
     "shapes",
     "shared_parameters",
+    "typed",
 ]

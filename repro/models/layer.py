@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from repro.models.initialise import initialise
 from repro.models.memory_format import use_channels_last
+from repro.models.precision import FLOAT32, Precision
 from repro.seeding import derive
 
 
@@ -17,29 +18,32 @@ from repro.seeding import derive
 class LayerFactory:
     """Builds one layer. `name` is unique in its network and stable; a layer maps one tensor to one tensor.
 
-    `tokens`: its input holds whole numbers below this one; 0: it holds real numbers.
+    `tokens`: its input holds whole numbers below this one; 0: it holds real numbers, of type `dtype`. `precision` says
+    what is measured of it; whoever runs it opens autocast around whole blocks.
     """
 
     name: str
     make: Callable[[], nn.Module]
     channels_last: bool = False
     tokens: int = 0
+    precision: Precision = FLOAT32
+    dtype: torch.dtype = torch.float32
 
     @property
     def kind(self) -> str:
         """The same for layers that are made alike, whatever their names."""
-        return repr(self.make) + (" channels last" if self.channels_last else "")
+        return repr(self.make) + (" channels last" if self.channels_last else "") + self.precision.label
 
     def zeros(self, shape: tuple[int, ...], device: torch.device | str = "cpu") -> Tensor:
         """An input of this shape, the batch included, that holds zeros."""
-        return torch.zeros(shape, dtype=torch.int64 if self.tokens else torch.float32, device=device)
+        return torch.zeros(shape, dtype=torch.int64 if self.tokens else self.dtype, device=device)
 
     def example(self, shape: tuple[int, ...]) -> Tensor:
         """An input of this shape with random values, the same on every call."""
         generator = torch.Generator().manual_seed(0)
         if self.tokens:
             return torch.randint(self.tokens, shape, generator=generator)
-        return torch.randn(shape, generator=generator)
+        return torch.randn(shape, generator=generator).to(self.dtype)
 
     def build(self, seed: int) -> nn.Module:
         """Construct the layer; its weights depend on (seed, name) alone, never on K or on what was built before."""

@@ -10,7 +10,7 @@ from repro.models.gradient_predictor import build_synthetic
 from repro.planning.run_plan import Plan
 
 
-def predictors(plan: Plan, seed: int) -> list[tuple[nn.Module, torch.optim.Adam]]:
+def predictors(plan: Plan, seed: int, device: str) -> list[tuple[nn.Module, torch.optim.Adam]]:
     """The predictors of a plan whose method is DNI."""
     method = plan.recipe.method
     assert isinstance(method, DNI)
@@ -19,6 +19,6 @@ def predictors(plan: Plan, seed: int) -> list[tuple[nn.Module, torch.optim.Adam]
         module = build_synthetic(
             seed, plan.names[high - 1], (1, *plan.shapes[high]), hidden=method.hidden,
             kernel=method.kernel, num_classes=plan.num_classes, conditional=method.conditional,
-        )  # fmt: skip
+        ).to(device)  # fmt: skip
         found.append((module, torch.optim.Adam(module.parameters(), lr=method.lr)))
     return found

@@ -60,15 +60,17 @@ class Oracle:
         observer: Observer | None = None,
         on_loss: Callable[[int, float, int], None] | None = None,
         on_epoch: Callable[[int, dict[str, float]], None] | None = None,
+        device: str = "cpu",
     ) -> None:
         self.plan, self.seed, self.observer = plan, seed, observer
         self.on_loss, self.on_epoch = on_loss, on_epoch
         recipe = plan.recipe
-        self.data = data.load(recipe.data, plan.data_root, seed)
+        self.data = data.load(recipe.data, plan.data_root, seed, device)
+        self.autocast = recipe.autocast == "bfloat16"
         schedule = plan.schedule()
         self.m, self.replays = schedule.staleness, schedule.recompute
         factories = models.layers(recipe.model, self.data.image_shape, plan.num_classes, plan.memory_format)
-        layers = [(f.name, f.build(seed)) for f in factories]
+        layers = [(f.name, f.build(seed).to(device)) for f in factories]
         if plan.approximates:
             self.approximation: gradient.Approximation | None = gradient.attach(
                 layers, recipe.gradient, seed=seed, steps_per_epoch=plan.steps_per_epoch, epochs=recipe.epochs,
@@ -81,7 +83,8 @@ class Oracle:
                 layers[a:b],
                 seed,
                 models.mutates_input(
-                    nn.Sequential(*(m for _, m in layers[a:b])), factories[a].zeros((2, *plan.shapes[a]))
+                    nn.Sequential(*(m for _, m in layers[a:b])),
+                    factories[a].zeros((2, *plan.shapes[a]), device),
                 ),
             )
             for a, b in plan.layer_spans
@@ -108,7 +111,7 @@ class Oracle:
             if recipe.method.micro_batches(recipe.data.batch_size) > 1
             else None
         )
-        self.predictors = predictors(plan, seed) if schedule.synthetic else None
+        self.predictors = predictors(plan, seed, device) if schedule.synthetic else None
         self.kept: list[dict[tuple[int, int], Kept]] = [{} for _ in self.nets]
         # arrived, not yet forwarded
         self.inputs: list[dict[tuple[int, int], Tensor]] = [{} for _ in self.nets]
@@ -152,7 +155,7 @@ class Oracle:
         leaves = [{name: w.detach().requires_grad_() for name, w in block.items()} for block in self.weights]
         for k, (net, weights) in enumerate(zip(self.nets, leaves, strict=True)):
             set_tracking(self.norms[k], False)
-            x = functional_call(net, weights, (x, t, 0))
+            x = self._call(net, weights, x, t)
         loss = models.cross_entropy(x, self.data.train_labels(t))
         flat = [w for block in leaves for w in block.values()]
         found = iter(torch.autograd.grad(loss, flat, allow_unused=True))
@@ -228,7 +231,7 @@ class Oracle:
                     assert outer is not None
                     self.true_gradients[k][t] = (output, labels, outer)
                     with torch.no_grad():
-                        outer = self.predictors[k][0](output, labels)
+                        outer = self.predictors[k][0](output.float(), labels).to(output.dtype)
                 wanted = [*used.values(), *([kept.x] if k else [])]
                 found: Sequence[Tensor | None] = [None] * len(wanted)
                 if self.late[k]:
@@ -258,7 +261,7 @@ class Oracle:
         set_tracking(self.norms[k], counts and self.deferred is None)
         if self.deferred is not None:
             self.deferred[k].active = counts
-        y: Tensor = functional_call(self.nets[k], weights, (x, batch, micro))
+        y = self._call(self.nets[k], weights, x, batch, micro)
         if self.deferred is not None:
             self.deferred[k].active = False
         return y
@@ -272,9 +275,8 @@ class Oracle:
             if batch in self.true_gradients[k]:
                 output, labels, true_gradient = self.true_gradients[k].pop(batch)
                 adam.zero_grad(set_to_none=True)
-                torch.autograd.backward(
-                    functional.mse_loss(module(output, labels), true_gradient.contiguous())
-                )
+                target = true_gradient.float().contiguous()
+                torch.autograd.backward(functional.mse_loss(module(output.float(), labels), target))
                 adam.step()
 
     @torch.no_grad()
@@ -287,7 +289,7 @@ class Oracle:
         for step in range(self.data.test_steps):
             x = self.data.test_images(step)
             for net, weights in zip(self.nets, self.weights, strict=True):
-                x = functional_call(net, weights, (x, 0, 0))
+                x = self._call(net, weights, x)
             labels = self.data.test_labels(step)
             total += float(models.cross_entropy(x, labels, "sum"))
             correct += int((x.argmax(-1) == labels).sum())
@@ -299,4 +301,10 @@ class Oracle:
     def _calibrate(self, batch: int) -> None:
         x = self.data.train_images(batch)
         for net, weights in zip(self.nets, self.weights, strict=True):
-            x = functional_call(net, weights, (x, 0, 0))
+            x = self._call(net, weights, x)
+
+    def _call(self, net: Net, weights: Weights, x: Tensor, batch: int = 0, micro: int = 0) -> Tensor:
+        """The forward of one block; autocast is closed before a backward, and before the loss, which is float32."""
+        with torch.autocast(x.device.type, dtype=torch.bfloat16, enabled=self.autocast):
+            y: Tensor = functional_call(net, weights, (x, batch, micro))
+        return y

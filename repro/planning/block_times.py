@@ -13,7 +13,6 @@ from repro.planning.run_plan import Plan
 from repro.schedule import Action, Kind
 
 _WARM_UP = 5  # recorded batches left out
-_FLOAT = 4  # bytes
 
 
 @dataclass(frozen=True)
@@ -95,13 +94,19 @@ def duration(times: Sequence[BlockTimes], micro_batches: int = 1) -> Callable[[i
 
 
 def message_bytes(
-    shapes: Sequence[Sequence[int]], spans: Sequence[tuple[int, int]], batch_size: int, micro_batches: int = 1
+    shapes: Sequence[Sequence[int]],
+    spans: Sequence[tuple[int, int]],
+    batch_size: int,
+    micro_batches: int = 1,
+    number_bytes: Callable[[int], int] = lambda boundary: 4,
 ) -> tuple[float, ...]:
-    """Bytes of one message over each boundary between blocks: a (micro-)batch of 32-bit maps.
+    """Bytes of one message over each boundary between blocks: a (micro-)batch of maps.
 
-    `shapes`: input of each layer, then the output, without the batch.
+    `shapes`: input of each layer, then the output, without the batch; `number_bytes`: of a number there.
     """
-    return tuple(_FLOAT * batch_size * math.prod(shapes[high]) / micro_batches for _, high in spans[:-1])
+    return tuple(
+        number_bytes(high) * batch_size * math.prod(shapes[high]) / micro_batches for _, high in spans[:-1]
+    )
 
 
 def micro_batches(plan: Plan) -> int:
@@ -111,4 +116,5 @@ def micro_batches(plan: Plan) -> int:
 
 def message_sizes(plan: Plan) -> tuple[float, ...]:
     """`message_bytes` of a plan."""
-    return message_bytes(plan.shapes, plan.layer_spans, plan.recipe.data.batch_size, micro_batches(plan))
+    size, parts = plan.recipe.data.batch_size, micro_batches(plan)
+    return message_bytes(plan.shapes, plan.layer_spans, size, parts, lambda b: plan.dtype(b).itemsize)

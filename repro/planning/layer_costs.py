@@ -13,7 +13,6 @@ from pathlib import Path
 from statistics import mean, median
 
 import torch
-from torch import nn
 
 from repro.models import LayerFactory
 from repro.planning.counted_memory import saved_by_layer
@@ -85,7 +84,8 @@ def measure_in_turn(
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        timed = [_Passes([factory.build(0).to(device).train() for factory in n], device) for n in networks]
+        timed = [_Passes(network, device) for network in networks]
+        timed[0].precision.use()
         x = networks[0][0].example(inputs[0]).to(device)
         for trial in range(PASSES + 1):
             for passes in timed:
@@ -107,7 +107,8 @@ def _costs(factories: Sequence[LayerFactory], passes: _Passes, inputs: Sequence[
     for i, (kind, layer, shape) in enumerate(zip(kinds, passes.layers, inputs, strict=True)):
         if kind not in sizes:
             x = factories[i].example(shape).to(passes.device).requires_grad_(i > 0)
-            sizes[kind] = saved_by_layer(layer, x)
+            with passes.precision.region(passes.device.type):
+                sizes[kind] = saved_by_layer(layer, x)
     forwards, backwards = ([median(times) for times in t] for t in (passes.forwards, passes.backwards))
     alike = {kind: [i for i, other in enumerate(kinds) if other == kind] for kind in sizes}
     return [
@@ -121,10 +122,11 @@ def _costs(factories: Sequence[LayerFactory], passes: _Passes, inputs: Sequence[
 class _Passes:
     """Whole passes through a network, with the seconds of each layer's forward and backward."""
 
-    def __init__(self, layers: Sequence[nn.Module], device: torch.device) -> None:
-        self.layers, self.device = layers, device
-        self.forwards: list[list[float]] = [[] for _ in layers]
-        self.backwards: list[list[float]] = [[] for _ in layers]
+    def __init__(self, factories: Sequence[LayerFactory], device: torch.device) -> None:
+        self.layers, self.device = [factory.build(0).to(device).train() for factory in factories], device
+        self.precision = factories[0].precision
+        self.forwards: list[list[float]] = [[] for _ in factories]
+        self.backwards: list[list[float]] = [[] for _ in factories]
 
     def run(self, x: torch.Tensor, counts: bool) -> None:
         """Forward one layer after the other, then backward."""
@@ -134,7 +136,8 @@ class _Passes:
             leaf = h.detach().requires_grad_(i > 0)
             source = leaf.clone() if i else leaf  # a layer may write to its input
             start = _now(self.device)
-            y = layer(source)
+            with self.precision.region(self.device.type):
+                y = layer(source)
             if counts:
                 self.forwards[i].append(_now(self.device) - start)
             leaves.append(leaf)

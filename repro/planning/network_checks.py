@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import torch
 
 from repro import models
-from repro.errors import UserError
+from repro.errors import MissingError, UserError
 from repro.models import LayerFactory
 from repro.recipe import Recipe
 
@@ -27,6 +27,30 @@ def check_memory_format(recipe: Recipe) -> None:
         raise UserError(
             "memory_format = 'channels_last' is of maps [C, H, W], and a text has none: give contiguous or auto"
         )
+
+
+def check_number_formats(recipe: Recipe, factories: Sequence[LayerFactory], device: str) -> None:
+    """Raise UserError where autocast or TF32 cannot do anything, MissingError where the GPU has no TF32."""
+    if recipe.tf32 and device == "cpu":
+        raise UserError(
+            "tf32 = true rounds products on CUDA devices, and this run is on the CPU: give false, or --device cuda"
+        )
+    if recipe.tf32 and torch.cuda.get_device_capability() < (8, 0):
+        raise MissingError(
+            f"tf32 = true needs a GPU of compute capability 8.0 or higher, {torch.cuda.get_device_name()} has "
+            f"{'.'.join(map(str, torch.cuda.get_device_capability()))}: give false"
+        )
+    if recipe.autocast == "none":
+        return
+    for factory in factories:
+        with torch.device("meta"):
+            weights = dict(factory.make().named_parameters())
+        for name, weight in weights.items():
+            if weight.dtype != torch.float32:
+                raise UserError(
+                    f"autocast = '{recipe.autocast}' is for weights of float32, and {factory.name}.{name} has "
+                    f"{str(weight.dtype).removeprefix('torch.')}: give none"
+                )
 
 
 def check_recalibration(recipe: Recipe, steps: int) -> None:

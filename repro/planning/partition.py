@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
+from repro.errors import UserError
+
 
 @dataclass(frozen=True)
 class LayerCost:
@@ -39,6 +41,15 @@ def spans(cut: Sequence[int], num_layers: int) -> list[tuple[int, int]]:
     """Turn the first layers of blocks 1..K-1 into half-open ranges of layers, one per block."""
     edges = [0, *cut, num_layers]
     return list(pairwise(edges))
+
+
+def checked_cut(cut: tuple[int, ...], layers: int) -> tuple[int, ...]:
+    """A cut that a recipe gives; UserError where it lies beyond the layers."""
+    if cut and cut[-1] >= layers:
+        raise UserError(
+            f"cut = {list(cut)}: the model has {layers} layers, give first layers in 1..{layers - 1}"
+        )
+    return cut
 
 
 def best_cut(costs: Sequence[LayerCost], recompute: Sequence[bool]) -> tuple[int, ...]:

@@ -18,16 +18,16 @@ from repro.planning.machine import machine_name
 from repro.planning.memory_formats import Choice, choose
 from repro.planning.network_checks import (
     check_memory_format,
+    check_number_formats,
     check_one_value,
     check_recalibration,
     check_tied,
 )
 from repro.planning.optimizer_rules import check_optimizer
-from repro.planning.partition import LayerCost, best_cut, spans
+from repro.planning.partition import LayerCost, best_cut, checked_cut, spans
+from repro.planning.schedule_checks import check_boundaries, check_schedule
 from repro.recipe import Given, Recipe, run_hash, validate
-from repro.schedule import Action, Deadlock, Kind, Schedule, simulate
-
-EVALUATION_COST = 1.0  # relative seconds of an evaluation in the deadlock check; any positive value will do
+from repro.schedule import Action, Kind, Schedule, simulate
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ class Plan:
     memory_format: str  # "contiguous" or "channels_last"
     format_seconds: dict[str, float]  # of a batch in each, where `memory_format: auto` measured them
     names: tuple[str, ...]  # of all layers
+    dtypes: tuple[str, ...]  # of each layer's input, of real numbers
     shapes: tuple[tuple[int, ...], ...]  # input shape of each layer, then the output, without the batch
     num_classes: int
     steps_per_epoch: int
@@ -55,7 +56,10 @@ class Plan:
     engine: str = "processes"  # or "sequential": all blocks in one process; "oracle": no engine
     jobs: int = 1  # runs at once on this machine
     pinned: tuple[int, ...] = ()  # cores that the run's processes keep to; () = all
+    hosts: tuple[str, ...] = ()  # of each block; () = all on this machine
+    crowded: bool = False  # with `hosts`: one of them has more blocks than cores or GPUs
     given: Given | None = None  # what the command asked for; recorded, no part of the identity
+    log: tuple[str, ...] = ()  # trackers that hear the rows
 
     @property
     def title(self) -> str:
@@ -71,6 +75,20 @@ class Plan:
     def image_shape(self) -> tuple[int, ...]:
         """C, H, W of an image, or (context,) of a text."""
         return self.shapes[0]
+
+    @property
+    def precision(self) -> models.Precision:
+        """In which formats the layers compute."""
+        return models.Precision(self.recipe.autocast, self.recipe.tf32)
+
+    def dtype(self, boundary: int) -> torch.dtype:
+        """Type of what enters layer number `boundary`; the number of layers stands for the output."""
+        if boundary == 0 and self.reads_text:
+            return torch.int64
+        found: torch.dtype = (
+            getattr(torch, self.dtypes[boundary]) if boundary < len(self.dtypes) else torch.float32
+        )
+        return found
 
     @property
     def reads_text(self) -> bool:
@@ -91,6 +109,8 @@ class Plan:
     @property
     def oversubscribed(self) -> bool:
         """More blocks than cores or GPUs: wall-clock is no speed-up then."""
+        if self.hosts:
+            return self.crowded
         if self.devices[0].startswith("cuda"):
             return self.blocks > torch.cuda.device_count()
         return self.blocks * self.threads > cores()
@@ -126,9 +146,8 @@ def make_plan(
 
     Raises UserError, before any process starts, where blocks exceed layers, a cut is out of range or the
     schedule deadlocks; MissingError where data or devices are not there. `measure` forces or forbids the
-    measurement of layer times (default: where the cut asks for it); times measured before are taken from
-    `costs_folder` (default: the machine's cache). `engine`: "processes" or "sequential"; `share`: the cores that
-    the run has (default: all that this process may use).
+    measurement of layer times (default: where the cut asks for it); times measured before are taken from `costs_folder`
+    (default: the machine's cache). `engine`: "processes" or "sequential"; `share`: the run's cores (default: all here).
     """
     if recipe.timing_only:
         device = "cpu"  # blocks wait there, whatever the machine has
@@ -137,6 +156,7 @@ def make_plan(
     seedless = data.load(recipe.data, root, 0)
     layers = partial(models.layers, recipe.model, seedless.image_shape, seedless.num_classes)
     factories = layers()
+    precision = models.Precision(recipe.autocast, recipe.tf32)
     if recipe.blocks > len(factories):
         raise UserError(
             f"blocks = {recipe.blocks} is more than the {len(factories)} layers of {recipe.model.name}: "
@@ -152,10 +172,11 @@ def make_plan(
     shapes = models.shapes(factories, seedless.image_shape)
     check_recalibration(recipe, steps)
     check_tied(factories)
+    check_number_formats(recipe, factories, device)
     check_one_value(
         recipe, factories, shapes, {seedless.train_batch_size(i) for i in range(min(steps, num_batches))}
     )
-    cut = _checked_cut(recipe.cut, len(factories)) if isinstance(recipe.cut, tuple) else ()
+    cut = checked_cut(recipe.cut, len(factories)) if isinstance(recipe.cut, tuple) else ()
     needed = (recipe.cut == "measured" and recipe.blocks > 1) or recipe.timing_only
     where = torch.device(devices(recipe.blocks, device)[0])
     known = costs_folder or paths.costs()
@@ -167,7 +188,7 @@ def make_plan(
     elif recipe.memory_format == "auto":
         choice = choose(
             # `apart`: the engine changes no number, so it must not change the choice either
-            layers,
+            lambda form: models.typed(layers(form), precision, shapes, where),
             inputs,
             where,
             apart,
@@ -178,7 +199,8 @@ def make_plan(
     factories = layers(choice.memory_format)
     check_optimizer(recipe, factories, steps, choice.memory_format)
     measure = needed if measure is None else measure
-    costs = measured_costs(factories, inputs, where, apart, known, machine_name(where), measure=measure)
+    measured = models.typed(factories, precision, shapes, where)
+    costs = measured_costs(measured, inputs, where, apart, known, machine_name(where), measure=measure)
     if not isinstance(recipe.cut, tuple) and recipe.blocks > 1:
         basis = costs if recipe.cut == "measured" and costs else _estimated(factories, shapes)
         cut = best_cut(basis, recompute)
@@ -190,6 +212,7 @@ def make_plan(
         memory_format=choice.memory_format,
         format_seconds=choice.seconds,
         names=tuple(f.name for f in factories),
+        dtypes=tuple(str(f.dtype).removeprefix("torch.") for f in measured),
         shapes=tuple(shapes),
         num_classes=seedless.num_classes,
         steps_per_epoch=steps,
@@ -239,37 +262,6 @@ def devices(blocks: int, device: str, engine: str = "processes") -> tuple[str, .
     return tuple(f"cuda:{k % used}" for k in range(blocks))
 
 
-def check_boundaries(plan: Plan) -> None:
-    """Raise UserError where a synthetic-gradient module would sit on a boundary that is no feature map."""
-    if not plan.schedule().synthetic:
-        return
-    for k, (_, high) in enumerate(plan.layer_spans[:-1]):
-        if len(plan.shapes[high]) != 3:
-            raise UserError(
-                f"method '{plan.recipe.method.name}' needs feature maps [C, H, W] between blocks, but block {k} ends with "
-                f"layer {plan.names[high - 1]} of shape {list(plan.shapes[high])}: give an earlier cut or fewer blocks"
-            )
-
-
-def check_schedule(plan: Plan) -> None:
-    """Simulate the schedule (a long one in small) and raise UserError where it deadlocks."""
-    method, blocks = plan.recipe.method, plan.blocks
-    if plan.num_batches <= 400:
-        schedule = plan.schedule()
-    else:
-        deepest = max(plan.schedule().staleness)
-        half = 2 * deepest + 20
-        schedule = method.schedule(blocks, 2 * half, {half: 1, 2 * half: 2})
-
-    def duration(_block: int, action: Action) -> float:
-        return EVALUATION_COST if action.kind is Kind.EVALUATE else 1.0
-
-    try:
-        simulate(schedule, duration)
-    except Deadlock as error:
-        raise UserError(f"method '{method.name}' with blocks = {blocks}: {error}") from None
-
-
 def bound(plan: Plan, costs: Sequence[LayerCost], batches: int = 120) -> float:
     """Seconds per batch if communication and updates were free: the simulator on measured layer times."""
     recipe = plan.recipe
@@ -310,11 +302,3 @@ def _estimated(
             work = float(models.estimated_cost(factory.build(0), shape, dtype))
             known[key] = LayerCost(work, 2 * work)
     return [known[factory.kind, shape] for factory, shape in zip(factories, shapes[:-1], strict=True)]
-
-
-def _checked_cut(cut: tuple[int, ...], layers: int) -> tuple[int, ...]:
-    if cut and cut[-1] >= layers:
-        raise UserError(
-            f"cut = {list(cut)}: the model has {layers} layers, give first layers in 1..{layers - 1}"
-        )
-    return cut

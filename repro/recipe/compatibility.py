@@ -11,6 +11,24 @@ if TYPE_CHECKING:
     from repro.recipe.schema import Recipe
 
 
+def check_precision(recipe: Recipe) -> None:
+    """Raise ValueError where forwards are to compute in 16 bits and something of the recipe needs them in 32."""
+    if recipe.autocast == "none":
+        return
+    why = None
+    if recipe.gradient.estimator != "full" or not isinstance(recipe.gradient.schedule, str):
+        why = "the kernels that estimate filter gradients read float32 maps (gradient.estimator = full has none)"
+    elif recipe.experiment == "bias":
+        why = "experiment = 'bias' measures kernels that read float32 maps"
+    elif recipe.method.schedule(recipe.blocks, 1, {}).present_weights:
+        why = (
+            f"the backward of method '{recipe.method.name}' reads the weights of now, and what a graph under autocast "
+            "keeps are 16-bit copies of the weights of then"
+        )
+    if why is not None:
+        raise ValueError(f"autocast = '{recipe.autocast}' cannot be: {why}; give none")
+
+
 def check_corrections(recipe: Recipe) -> None:
     """Raise ValueError where a correction, or NAdam's beta1 by block, makes no sense with the method."""
     spec = recipe.optimizer

@@ -19,7 +19,7 @@ from repro.corrections import Correction, parse_corrections
 from repro.methods import Method, parse_method
 from repro.paths import plain_name
 from repro.recipe import network_settings
-from repro.recipe.compatibility import check_corrections
+from repro.recipe.compatibility import check_corrections, check_precision
 from repro.recipe.optimizers import SGD, OptimizerSpec, parse_optimizer
 from repro.recipe.spec import Fraction, NonNegative, PositiveInt, Spec
 
@@ -136,8 +136,13 @@ class RuntimeSpec(Spec):
     rendezvous_seconds: Annotated[float, Field(gt=0)] = 60.0  # for all blocks to meet
     message_seconds: Annotated[float, Field(gt=0)] = 1800.0  # a longer wait for a neighbour ends the run
     stall_seconds: Annotated[float, Field(gt=0)] = 120.0  # without any sign: say who waits for whom
+    heartbeat_seconds: Annotated[float, Field(gt=0)] = 10.0  # a run that misses six is dead to other hosts
     checkpoint_every: Annotated[int, Field(ge=0, strict=True)] = 1  # epochs; 0 = never
     two_streams: bool = False  # CUDA: the recompute and the next forward may overlap
+    # Of a run on several hosts (docs/hosts.md):
+    interface: str | None = None  # network interface of this host; None = that of the way to the rendezvous
+    join_seconds: Annotated[float, Field(gt=0)] = 25.0  # for all hosts to come
+    silence_seconds: Annotated[float, Field(gt=0)] = 20.0  # without a sign of life a host is lost
 
 
 class Recipe(Spec):
@@ -160,6 +165,8 @@ class Recipe(Spec):
     evaluate_every: PositiveInt = 1  # epochs
     # Of images, maps and filters; auto: the faster one, measured on this machine (in the hash: what was taken).
     memory_format: Literal["contiguous", "channels_last", "auto"] = "contiguous"
+    autocast: Literal["none", "bfloat16"] = "none"  # of forwards; weights and optimiser stay float32
+    tf32: bool = False  # CUDA: products of float32 may round to TF32
     norm_statistics: Literal["recompute", "forward", "both"] = "recompute"
     norm_recalibration: Annotated[int, Field(ge=0, strict=True)] = (
         0  # training batches; 0: running statistics
@@ -197,6 +204,7 @@ class Recipe(Spec):
                 raise ValueError(f"cut must increase, got {list(self.cut)}")
         self.method.check(self.blocks, self.data.batch_size)
         check_corrections(self)
+        check_precision(self)
         if self.timing_only and self.experiment != "straggler":
             raise ValueError(
                 f"timing_only = true: a timing-only run trains nothing, so that only straggler recipes may ask for it, "

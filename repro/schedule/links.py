@@ -19,7 +19,8 @@ class Links:
     """Cost of messages. `sizes[k]`: bytes of one message between block k and k+1, outputs and gradients alike.
 
     A micro-batch is a message of its own. `latency` in seconds, `bandwidth` and `copy_bandwidth` (of the
-    sender's copy into the message) in bytes per second. An acknowledgement costs one latency.
+    sender's copy into the message) in bytes per second. An acknowledgement costs one latency. `near`: boundaries
+    inside a host, where a message costs its copy alone.
     """
 
     sizes: tuple[float, ...]
@@ -27,6 +28,7 @@ class Links:
     bandwidth: float = float("inf")
     copy_bandwidth: float = float("inf")
     overlaps: bool = True
+    near: frozenset[int] = frozenset()
 
     def copy(self, boundary: int) -> float:
         """Seconds for which the sender is held up by a message over `boundary` (between that block and the next)."""
@@ -36,7 +38,11 @@ class Links:
 
     def transfer(self, boundary: int) -> float:
         """Seconds from "finished and expected" to "here"."""
-        return self.latency + self.sizes[boundary] / self.bandwidth
+        return 0.0 if boundary in self.near else self.latency + self.sizes[boundary] / self.bandwidth
+
+    def notice(self, boundary: int) -> float:
+        """Seconds until the sender knows that its message has been taken."""
+        return 0.0 if boundary in self.near else self.latency
 
 
 def free(blocks: int) -> Links:

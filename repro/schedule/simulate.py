@@ -62,6 +62,7 @@ class _Queue:
 
     transfer: float  # seconds of a message on its way
     copy: float  # seconds for which a message holds up its sender
+    notice: float  # seconds until the sender hears that a message was taken
     sent_when_put: bool  # the sender has waited for the transfer
     put: list[float] = field(default_factory=list)
     taken: list[float] = field(default_factory=list)
@@ -109,7 +110,9 @@ class _Simulation:
 
     def _queue(self, boundary: int) -> _Queue:
         links = self.links
-        return _Queue(links.transfer(boundary), links.copy(boundary), not links.overlaps)
+        return _Queue(
+            links.transfer(boundary), links.copy(boundary), links.notice(boundary), not links.overlaps
+        )
 
     def run(self) -> Timeline:
         """Advance every block as far as it goes, in turn, until all have finished."""
@@ -140,7 +143,7 @@ class _Simulation:
             queue, number = block.waiting_room
             if len(queue.taken) < number:
                 return False
-            block.clock = max(block.clock, queue.taken[number - 1] + self.links.latency)
+            block.clock = max(block.clock, queue.taken[number - 1] + queue.notice)
             block.waiting_room = None
             return True
         if block.current is None:

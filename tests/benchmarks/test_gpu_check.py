@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from repro.benchmarks import gpu_check
 from repro.benchmarks.gpu_check import GpuCheck, network_shapes
 from tests.conftest import ROOT
 
@@ -46,6 +47,37 @@ def test_rows_are_on_disk_before_the_next_is_measured(
     assert check.run() == 1
     words = [row["words"] for row in json.loads(check.file.read_text())["rows"]]
     assert words == ["first", "RuntimeError: the GPU has gone"]
+
+
+def test_a_test_that_fails_is_a_row_and_one_that_hangs_is_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "tests" / "schedule" / "test_a.py"
+    file.parent.mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    check = GpuCheck("cpu", 0.5, tmp_path / "check.json")
+    file.write_text("def test_holds(): pass\ndef test_fails(): assert 0\n")
+    rows = list(check._tests())
+    assert [row["words"] for row in rows] == [
+        "FAILED tests/schedule/test_a.py::test_fails",
+        "1 failed, 1 passed",
+    ]
+    file.write_text("import time\ndef test_hangs(): time.sleep(100)\n")
+    monkeypatch.setattr(gpu_check, "LEAST_SECONDS", 1.0)
+    rows += check._tests()
+    assert rows[-1]["words"].endswith("; cut off after 1 s")
+    assert not any(row["holds"] for row in rows)
+
+
+def test_the_engine_under_autocast_is_held_against_the_oracle(tmp_path: Path) -> None:
+    assert (2, "dsp", {"autocast": "bfloat16"}) in gpu_check.CASES
+    check = GpuCheck("cpu", 1.0, tmp_path / "check.json")
+    (row,) = check._guarded(check._against_oracle, 2, "dsp", {"autocast": "bfloat16"})
+    assert row["holds"] is True, row
+    assert row["tolerance"] == 0.0
+    (row,) = check._guarded(check._against_oracle, 2, "no-such-method", {})
+    assert row["holds"] is False
+    assert "no-such-method" in row["words"]
 
 
 @pytest.mark.skipif(torch.cuda.device_count() > 0, reason="needs a machine without a GPU")

@@ -64,6 +64,19 @@ def test_peers_stand_beside_each_other(repro: Callable[..., Any], tmp_path: Path
     assert (len(files), notes) == (1, [])
 
 
+def test_networks_share_the_minutes_and_end_with_an_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each network is measured by itself; Ctrl-C in one ends all and keeps what there is."""
+
+    def measure(bench: PeersBench) -> list[dict[str, Any]]:
+        bench.turns.interrupted = bench.model == "vgg19"
+        return [{"model": bench.model, "minutes": bench.minutes, "words": bench.turns.name}]
+
+    monkeypatch.setattr(PeersBench, "_measure", measure)
+    bench = PeersBench(model="resnet98, vgg19,resnext29", minutes=9)
+    assert [(r["model"], r["minutes"]) for r in bench.rows()] == [("resnet98", 3), ("vgg19", 3)]
+    assert bench.turns.interrupted
+
+
 def test_pipeline_bench_gives_all_parts(repro: Callable[..., Any], tmp_path: Path) -> None:
     words = ["--set", "steps=6", "--set", "blocks=3", "--set", "methods=fdg", "--set", "delayed_blocks=2"]
     more = ["--set", "delayed_steps=12", "--set", "stretch=20", "--json"]
@@ -85,6 +98,8 @@ def test_pipeline_bench_gives_all_parts(repro: Callable[..., Any], tmp_path: Pat
 def test_wrong_settings_are_refused_before_anything_runs(repro: Callable[..., Any], tmp_path: Path) -> None:
     with pytest.raises(UserError, match="micro = '1': give numbers of micro-batches from blocks = 2"):
         PeersBench(model="tiny", image_size=8, batch_size=8, micro="1").rows()
+    with pytest.raises(UserError, match="Did you mean 'resnext29'"):
+        PeersBench(model="tiny, resnext2", image_size=8, batch_size=8).rows()
     with pytest.raises(UserError, match="Did you mean 'Schedule1F1B'"):
         PeersBench(model="tiny", image_size=8, batch_size=8, schedules="Schedule1F1b").rows()
     with pytest.raises(UserError, match="blocks = '1': give whole numbers > 1"):

@@ -152,3 +152,20 @@ def test_own_random_numbers_are_left_alone() -> None:
     epoch(0, 0)
     assert torch.equal(before[0], torch.get_rng_state())
     assert np.array_equal(before[1], np.random.get_state()[1])  # type: ignore[index]
+
+
+def test_only_bytes_cross_to_the_device_and_are_augmented_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Images as uint8 and uncut; with them where to cut: three whole numbers a sample."""
+    from repro.data import augment, in_memory
+
+    crossed: list[tuple[torch.dtype, tuple[int, ...]]] = []
+
+    def upload(values: torch.Tensor, device: torch.device) -> torch.Tensor:
+        crossed.append((values.dtype, tuple(values.shape)))
+        return values
+
+    monkeypatch.setattr(in_memory, "upload", upload)
+    monkeypatch.setattr(augment, "upload", upload)
+    made, _ = images()
+    assert made.train(3).dtype == torch.float32
+    assert crossed == [(torch.uint8, (32, 3, 16, 16)), (torch.int64, (3, 32))]

@@ -15,6 +15,7 @@ import pytest
 
 from repro.engine.processes.block_log import without_native_frames
 from repro.engine.transport import loopback
+from repro.engine.transport.meeting import Meeting
 from repro.engine.transport.process_group import Network
 from repro.errors import MissingError, UserError
 from repro.recipe import RuntimeSpec
@@ -158,7 +159,7 @@ def test_who_meets_nobody_says_so_in_time() -> None:
         port = free.getsockname()[1]
     begin = time.monotonic()
     with pytest.raises(MissingError, match="block 0 could not reach the others"):
-        Network(0, 2, ("cpu", "cpu"), port, False, RuntimeSpec(rendezvous_seconds=1.0))
+        Network(0, 2, ("cpu", "cpu"), Meeting(port), False, RuntimeSpec(rendezvous_seconds=1.0))
     assert time.monotonic() - begin < 15
 
 
@@ -168,7 +169,7 @@ def test_who_waits_for_a_block_that_never_comes_says_so_in_time() -> None:
     store = rendezvous(0)
     begin = time.monotonic()
     with pytest.raises(MissingError, match=r"within 1 s \(runtime\.rendezvous_seconds\)"):
-        Network(0, 2, ("cpu", "cpu"), store.port, False, RuntimeSpec(rendezvous_seconds=1.0))
+        Network(0, 2, ("cpu", "cpu"), Meeting(store.port), False, RuntimeSpec(rendezvous_seconds=1.0))
     assert time.monotonic() - begin < 15
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from repro.engine.processes import checkpoint
-from repro.engine.processes.launch import BlockFailed
+from repro.engine.processes.child import BlockFailed
 from repro.experiments import train
 from repro.experiments.session import Session
 from repro.planning.run_plan import make_plan
@@ -191,17 +191,22 @@ DAMAGES = {
 }
 
 
+@pytest.fixture(scope="module")
+def untouched(tiny: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, ...]:
+    """The numbers of DSP on two blocks without any fault."""
+    calm = Run(tiny(method=METHODS["dsp"], blocks=2, epochs=EPOCHS), tmp_path_factory.mktemp("calm"))
+    return calm.numbers(calm.go())
+
+
 @pytest.mark.parametrize(
     ("damage", "both"), [*((damage, False) for damage in DAMAGES), ("cut", True), ("another format", True)]
 )
 def test_a_checkpoint_that_cannot_be_used_is_named_and_the_bits_stay(
-    damage: str, both: bool, tiny: Callable[..., Any], tmp_path: Path
+    damage: str, both: bool, untouched: tuple[Any, ...], tiny: Callable[..., Any], tmp_path: Path
 ) -> None:
     """From the one before, or from zero; and new checkpoints are not swept away by the unusable ones."""
     change, words = DAMAGES[damage]
     recipe = tiny(method=METHODS["dsp"], blocks=2, epochs=EPOCHS)
-    calm = Run(recipe, tmp_path / "calm")
-    expected = calm.numbers(calm.go())
     hurt = Run(recipe, tmp_path / "hurt")
     with pytest.raises(KeyboardInterrupt):
         hurt.go(stop_after(24))
@@ -218,7 +223,7 @@ def test_a_checkpoint_that_cannot_be_used_is_named_and_the_bits_stay(
     found = checkpoint.newest(hurt.folder.checkpoints, 2, lambda text: None)
     assert found is not None
     assert found[1]["epoch"] == (1 if both else 3)
-    assert hurt.numbers(hurt.go()) == expected
+    assert hurt.numbers(hurt.go()) == untouched
 
 
 def test_a_checkpoint_holds_tensors_and_plain_values_for_every_method(
@@ -243,14 +248,12 @@ def test_a_checkpoint_holds_tensors_and_plain_values_for_every_method(
     os.geteuid() != 0 or not Path("/bin/mount").exists(), reason="mounting a tmpfs needs root"
 )
 def test_a_disk_that_fills_at_a_checkpoint_is_one_sentence_and_loses_nothing(
-    tiny: Callable[..., Any], tmp_path: Path
+    untouched: tuple[Any, ...], tiny: Callable[..., Any], tmp_path: Path
 ) -> None:
     """Field report B03, on a tmpfs too small for a second checkpoint."""
     import subprocess
 
     recipe = tiny(method=METHODS["dsp"], blocks=2, epochs=EPOCHS)
-    calm = Run(recipe, tmp_path / "calm")
-    expected = calm.numbers(calm.go())
     first = Run(recipe, tmp_path / "size")
     with pytest.raises(KeyboardInterrupt):
         first.go(stop_after(11))
@@ -268,7 +271,7 @@ def test_a_disk_that_fills_at_a_checkpoint_is_one_sentence_and_loses_nothing(
         with pytest.raises(BlockFailed, match=r"the checkpoint .* cannot be written"):
             run.go()
         subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
-        assert run.numbers(run.go()) == expected
+        assert run.numbers(run.go()) == untouched
         assert any("going on after batch 7 " in line for line in run.heard.lines)
     finally:
         subprocess.run(["umount", "-l", str(disk)], check=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -16,6 +17,8 @@ from repro.gradient.geometry import Geometry
 from repro.gradient.kernels.peaks import peaks
 from tests.gradient.cases import CASES, FORMATS, Case, relative
 
+# oneDNN writes past the end of its memory for these if x is laid out by pixels (see gradient/library.py).
+NARROW = Case(8, 2, 3, 18, 18, Geometry((1, 1), (1, 3)))
 ESTIMATORS = ("zero", "random", "top1", "sampled", "shared-topk")
 PLAIN = CASES["plain"]
 
@@ -179,3 +182,30 @@ def test_a_kept_graph_uses_its_own_batch() -> None:
     late = [torch.autograd.grad(y, weight, dy)[0] for y in graphs]
     assert torch.equal(late[0], build("random")(None, dy, weight, PLAIN.geometry, 1))
     assert torch.equal(late[1], build("random")(None, dy, weight, PLAIN.geometry, 2))
+
+
+def test_a_narrow_stepping_filter_never_reaches_onednn_by_pixels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would write outside its memory, and the process would end much later, somewhere else."""
+    seen = []
+    real = torch.ops.aten.convolution_backward.default
+
+    class Spy:
+        @staticmethod
+        def default(dy: Tensor, x: Tensor, *rest: object) -> object:
+            seen.append((x.shape[1], x.is_contiguous()))
+            return real(dy, x, *rest)
+
+    monkeypatch.setattr(library, "torch", _torch_with(Spy))
+    x, dy, weight = NARROW.tensors(layout="channels_last")
+    found = library.filter_gradient(x, dy, weight, NARROW.geometry)
+    by_hand = torch.einsum("nohw,nchw->oc", dy, x[:, :, :, ::3])[..., None, None]
+    assert relative(found, by_hand) < 1e-5
+    wide = Case(2, 8, 6, 6, 4, Geometry((1, 1), (2, 2)))
+    x, dy, weight = wide.tensors(layout="channels_last")
+    library.filter_gradient(x, dy, weight, wide.geometry)
+    assert seen == [(2, True), (8, False)]
+
+
+def _torch_with(backward: object) -> object:
+    """torch, as library.py uses it, with another `convolution_backward`."""
+    return SimpleNamespace(ops=SimpleNamespace(aten=SimpleNamespace(convolution_backward=backward)))

@@ -27,6 +27,7 @@ class Outcome:
     tests: dict[int, float] = field(default_factory=dict)
     state: dict[str, Tensor] = field(default_factory=dict)
     workers: list[Worker] = field(default_factory=list)
+    epochs: dict[int, dict[str, float]] = field(default_factory=dict)  # all that an engine's evaluations say
 
     def __eq__(self, other: object) -> bool:
         assert isinstance(other, Outcome)
@@ -52,6 +53,7 @@ class Listening:
 
     def epoch(self, epoch: int, **numbers: float) -> None:
         self.outcome.tests[epoch] = numbers["test_loss"]
+        self.outcome.epochs[epoch] = numbers
 
     def saved(self, *_: Any) -> None: ...
 
@@ -92,3 +94,17 @@ def resumed(recipe: Any, folder: Path, epoch: int = 1) -> Outcome:
     rest.losses = {**{b: x for b, x in whole.losses.items() if b not in rest.losses}, **rest.losses}
     rest.tests = {**{e: x for e, x in whole.tests.items() if e not in rest.tests}, **rest.tests}
     return rest
+
+
+def assert_equal(recipe: Any) -> Outcome:
+    """Every loss, test loss, weight and statistic of the sequential engine is the oracle's, bit for bit."""
+    found, expected = engine(recipe), oracle(recipe)
+    assert found.losses == expected.losses
+    assert found.tests == expected.tests
+    assert found.state.keys() == expected.state.keys()
+    assert [n for n, value in found.state.items() if not torch.equal(value, expected.state[n])] == []
+    assert recipe.max_steps in (None, len(found.losses))
+    assert found.losses
+    assert found.tests
+    assert found.state
+    return found

@@ -23,6 +23,7 @@ from repro.oracle.net import Net
 from repro.planning.run_plan import make_plan
 from repro.recipe.optimizers import SGD
 from tests.faults.test_resume import Run, stop_after
+from tests.pipeline import in_process
 from tests.pipeline.test_engine_equals_oracle import assert_equal
 
 NO_NORM = {"name": "tiny", "batch_norm": False}
@@ -49,11 +50,11 @@ EQUAL: list[tuple[dict[str, Any], int, dict[str, Any]]] = [
     ("method", "blocks", "change"), EQUAL, ids=lambda x: "-".join(map(str, x.values())) if isinstance(x, dict) else None
 )  # fmt: skip
 def test_the_sequential_engine_equals_the_oracle(
-    method: dict[str, Any], blocks: int, change: dict[str, Any], tiny: Callable[..., Any], tmp_path: Path
+    method: dict[str, Any], blocks: int, change: dict[str, Any], tiny: Callable[..., Any]
 ) -> None:
     """BN, dropout, momentum, weight decay, an uneven last batch and evaluations on the way."""
     recipe = tiny(method=method, blocks=blocks, **{"max_steps": 16, "epochs": 3, **change})
-    assert_equal(recipe, tmp_path, "sequential")
+    in_process.assert_equal(recipe)
 
 
 @pytest.mark.parametrize("method", [{"name": "2bw"}, {"name": "pipemare"}], ids=lambda m: m["name"])

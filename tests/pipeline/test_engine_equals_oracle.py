@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from repro.verification import compare
+from tests.pipeline import in_process
 
 METHODS: dict[str, dict[str, Any]] = {
     "bp": {"name": "bp"},
@@ -48,13 +49,21 @@ def test_engine_equals_oracle_bit_for_bit(
 @pytest.mark.parametrize("blocks", [1, 2, 3, 4])
 @pytest.mark.parametrize("name", METHODS)
 def test_the_sequential_engine_gives_the_same_bits_in_one_process(
-    name: str, blocks: int, tiny: Callable[..., Any], tmp_path: Path
+    name: str, blocks: int, tiny: Callable[..., Any]
 ) -> None:
     """The oracle shares no schedule code with it. At K = 4 the layers begin in place: a tensor written twice would show."""
     changes: dict[str, Any] = {"method": METHODS[name], "blocks": blocks, "max_steps": 16, "epochs": 3}
     changes["optimizer.lr"] = 0.001  # DNI with four blocks of this net diverges at more
     model = {"name": "tiny-relu"} if blocks == 4 else {"name": "tiny", "dropout": 0.1}
-    assert_equal(tiny(**changes, model=model), tmp_path, "sequential")
+    in_process.assert_equal(tiny(**changes, model=model))
+
+
+@pytest.mark.parametrize("name", ["dsp", "gpipe"])
+def test_so_it_does_in_the_process_that_a_run_starts(
+    name: str, tiny: Callable[..., Any], tmp_path: Path
+) -> None:
+    """The test above runs it in pytest's own process."""
+    assert_equal(tiny(method=METHODS[name], blocks=3, max_steps=16, epochs=3), tmp_path, "sequential")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from repro.errors import UserError
 from repro.planning.gradient_plan import check_gradient
 from repro.planning.run_plan import make_plan
 from repro.verification import compare
+from tests.pipeline import in_process
 
 METHODS: dict[str, dict[str, Any]] = {
     "bp": {"name": "bp"},
@@ -30,37 +31,30 @@ TEXT: dict[str, Any] = {
 }  # fmt: skip
 
 
-def assert_equal(recipe: Any, folder: Path, engine: str) -> None:
-    found = compare(recipe, 0, "cpu", folder, engine)
-    assert found.holds(0.0), "\n".join(found.lines(0.0))
-    assert len(found.losses) == 16
-    assert len(found.test_losses) == 2
-
-
 @pytest.mark.parametrize("blocks", [1, 2, 3])
 @pytest.mark.parametrize("name", METHODS)
-def test_a_transformer_gives_the_bits_of_the_oracle(
-    name: str, blocks: int, tiny: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_transformer_gives_the_bits_of_the_oracle(name: str, blocks: int, tiny: Callable[..., Any]) -> None:
     """Dropout and an uneven last batch are on; at K = 2 a cut behind an attention, at K = 3 rotary positions."""
     changes: dict[str, Any] = {"method": METHODS[name], "blocks": blocks, **TEXT}
     if blocks == 2:
         changes["cut"] = (2,)
     if blocks == 3:
         changes["model"] = {**TEXT["model"], "positions": "rotary"}
-    assert_equal(tiny(**changes), tmp_path, "sequential")
+    found = in_process.assert_equal(tiny(**changes))
+    assert (len(found.losses), len(found.tests)) == (16, 2)
 
 
 def test_processes_carry_tokens_and_hidden_states(tiny: Callable[..., Any], tmp_path: Path) -> None:
-    assert_equal(tiny(method=METHODS["dsp"], blocks=4, **TEXT), tmp_path, "processes")
+    found = compare(tiny(method=METHODS["dsp"], blocks=4, **TEXT), 0, "cpu", tmp_path, "processes")
+    assert found.holds(0.0), "\n".join(found.lines(0.0))
+    assert (len(found.losses), len(found.test_losses)) == (16, 2)
 
 
-def test_the_oracle_of_an_mlp_agrees_too(tiny: Callable[..., Any], tmp_path: Path) -> None:
+def test_the_oracle_of_an_mlp_agrees_too(tiny: Callable[..., Any]) -> None:
     recipe = tiny(
         method=METHODS["dsp"], blocks=3, max_steps=16, model={"name": "mlp", "layers": 3, "width": 8}
     )
-    found = compare(recipe, 0, "cpu", tmp_path, "sequential")
-    assert found.holds(0.0), "\n".join(found.lines(0.0))
+    in_process.assert_equal(recipe)
 
 
 def test_a_cut_off_run_goes_on_to_the_same_numbers(tiny: Callable[..., Any], tmp_path: Path) -> None:

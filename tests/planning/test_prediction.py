@@ -9,23 +9,26 @@ from typing import Any
 
 import pytest
 
+from repro.commands.plan import durations
 from repro.errors import UserError
+from repro.methods.gpipe import GPipe
 from repro.planning import units
 from repro.planning.layer_times import read_layer_times
 from repro.planning.partition import LayerCost
 from repro.planning.prediction import Network, predict
+from repro.schedule import simulate
 from tests.conftest import ROOT
 
 TINY = str(ROOT / "tests" / "recipes_for_tests" / "tiny-dsp.yaml")
 EVEN = Network("even", 8, (LayerCost(1.0, 2.0),) * 16, ((4, 4, 4),) * 17)
 
 
-def speedups(**links: float) -> dict[tuple[int, str], float]:
-    return {(r["blocks"], r["method"]): r["speedup"] for r in predict(EVEN, (1, 2, 4, 8, 16), **links)}
+def speedups(*blocks: int, **links: float) -> dict[tuple[int, str], float]:
+    return {(r["blocks"], r["method"]): r["speedup"] for r in predict(EVEN, blocks, **links)}
 
 
 def test_free_messages_reach_the_closed_forms() -> None:
-    found = speedups()
+    found = speedups(1, 2, 4, 8, 16)
     for blocks in (2, 4, 8, 16):
         assert found[blocks, "BP"] == pytest.approx(1)
         assert found[blocks, "FDG"] == pytest.approx(blocks)
@@ -34,18 +37,18 @@ def test_free_messages_reach_the_closed_forms() -> None:
 
 def test_messages_cost_bp_their_whole_time_and_a_slow_link_sets_everyones_pace() -> None:
     message = 4 * 8 * 64  # bytes
-    found = speedups(latency=0.5, bandwidth=message / 2.0)
+    found = speedups(4, 16, latency=0.5, bandwidth=message / 2.0)
     assert found[4, "BP"] == pytest.approx(48 / (48 + 2 * 3 * 2.5))
-    quick = speedups(latency=0.25, bandwidth=message / 0.5)
+    quick = speedups(16, latency=0.25, bandwidth=message / 0.5)
     assert quick[16, "FDG"] == pytest.approx(16), (
         "two rounds of 3 s hide two messages of 0.75 s and a round above"
     )
     # There and back, with a round above between, 1 + 2.5 + 3 + 2.5 s must pass before the backward two rounds later.
     assert found[16, "FDG"] == pytest.approx(48 / 4, rel=0.01)
-    assert found[16, "DSP(p=5 q=2)"] == pytest.approx(speedups()[16, "DSP(p=5 q=2)"]), (
+    assert found[16, "DSP(p=5 q=2)"] == pytest.approx(speedups(16)[16, "DSP(p=5 q=2)"]), (
         "longer queues hide them"
     )
-    slow = speedups(bandwidth=message / 6.0)
+    slow = speedups(16, bandwidth=message / 6.0)
     assert slow[16, "DSP(p=5 q=2)"] == pytest.approx(48 / 6, rel=0.02)
 
 
@@ -129,3 +132,11 @@ def test_what_plan_writes_plan_reads_and_draws(repro: Callable[..., Any], tmp_pa
     deep = repro("plan", TINY, "--profile", "smoke", "--blocks", "2,99", "--layer-times", str(times))
     assert deep.returncode == 2
     assert "--blocks 99 is not possible" in deep.stderr
+
+
+def test_a_micro_batch_is_drawn_as_its_share_of_a_batch() -> None:
+    """GPipe's four micro-batches together take the batch's forward and backward, and wait for each other."""
+    rows = [{"forward_seconds": 4.0, "backward_seconds": 8.0}] * 2
+    schedule = GPipe(micro=4, rematerialise=False).schedule(2, 3, {})
+    timeline = simulate(schedule, durations(rows, 4))
+    assert timeline.period() == pytest.approx(5 * (1.0 + 2.0))  # (M + K - 1) (forward + backward) / M

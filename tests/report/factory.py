@@ -15,6 +15,7 @@ import yaml
 from repro.recipe import load
 from repro.store import to_json
 
+DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # ten times as fast
 MACHINE = "Test processor, 4 cores"
 
 
@@ -45,7 +46,9 @@ def make_run(
     loaded = load(recipe, profile, dict(settings or {}))
     folder = root / loaded.name / number / f"seed-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "recipe.yaml").write_text(yaml.safe_dump(loaded.model_dump(mode="json"), sort_keys=False))
+    (folder / "recipe.yaml").write_text(
+        yaml.dump(loaded.model_dump(mode="json"), Dumper=DUMPER, sort_keys=False)
+    )
     environment: dict[str, Any] = {
         "processor": MACHINE,
         "torch": "2.9.0",

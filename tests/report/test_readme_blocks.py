@@ -1,11 +1,13 @@
 """Blocks between markers: made from the reference runs alone, the same bytes twice, all else untouched."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from repro import paths
 from repro.errors import UserError
 from repro.report.pages import readme
 from tests.report.factory import make_run, training
@@ -32,9 +34,23 @@ def page(tmp_path: Path) -> Path:
     return path
 
 
-def test_blocks_hold_the_numbers_of_the_reference_runs(page: Path, reference: Path, runs: Path) -> None:
-    write_reference(reference)
-    assert readme.refresh(page) == [page, page.parent / readme.FIGURE]
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, list[Path]]:
+    """A page of the invented reference runs: it, the folder of these runs, and what was changed."""
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "reference").mkdir()
+    write_reference(folder / "reference")
+    page = folder / "README.md"
+    page.write_text(WORDS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(paths, "reference", lambda: folder / "reference")
+        patch.chdir(folder)
+        return page, folder / "reference", readme.refresh(page)
+
+
+def test_blocks_hold_the_numbers_of_the_reference_runs(made: tuple[Path, Path, list[Path]]) -> None:
+    page, _, changed = made
+    assert changed == [page, page.parent / readme.FIGURE]
     words = page.read_text()
     assert words.startswith("# Title\n")
     assert words.endswith("\nend\n")
@@ -57,9 +73,8 @@ def test_blocks_hold_the_numbers_of_the_reference_runs(page: Path, reference: Pa
     ]
 
 
-def test_the_narrow_tables_say_the_same_in_seven_columns(page: Path, reference: Path, runs: Path) -> None:
-    write_reference(reference)
-    readme.refresh(page)
+def test_the_narrow_tables_say_the_same_in_seven_columns(made: tuple[Path, Path, list[Path]]) -> None:
+    page = made[0]
     lines = block(page.read_text(), "glance").splitlines()
     tables = [line for line in lines if line.startswith("|")]
     assert max(line.count(" | ") for line in tables) == 6
@@ -80,9 +95,15 @@ def test_the_narrow_tables_say_the_same_in_seven_columns(page: Path, reference: 
     assert [row[2].rstrip(" |") for row in judged] == [row[2] for row in full]
 
 
-def test_the_same_runs_give_the_same_bytes_and_other_runs_do_not(page: Path, reference: Path) -> None:
-    write_reference(reference)
-    readme.refresh(page)
+def test_the_same_runs_give_the_same_bytes_and_other_runs_do_not(
+    made: tuple[Path, Path, list[Path]], tmp_path: Path, reference: Path
+) -> None:
+    """On copies: other tests look at the page as it was made."""
+    page = tmp_path / "README.md"
+    shutil.copy(made[0], page)
+    (page.parent / readme.FIGURE).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(made[0].parent / readme.FIGURE, page.parent / readme.FIGURE)
+    shutil.copytree(made[1], reference, dirs_exist_ok=True)
     first = page.read_bytes(), (page.parent / readme.FIGURE).read_bytes()
     assert readme.refresh(page) == []
     assert (page.read_bytes(), (page.parent / readme.FIGURE).read_bytes()) == first
@@ -116,6 +137,7 @@ def test_wrong_markers_are_named() -> None:
 
 
 def test_the_command_says_what_it_changed(page: Path, repro: Callable[..., Any]) -> None:
+    page.write_text("<!-- repro:headline -->\n<!-- /repro:headline -->\n")
     done = repro("report", "--readme", str(page), cwd=page.parent)
     assert done.returncode == 0, done.stderr
     assert not (page.parent / "results" / "report.html").exists()
@@ -124,9 +146,8 @@ def test_the_command_says_what_it_changed(page: Path, repro: Callable[..., Any])
     assert "missing.md" in wrong.stderr
 
 
-def test_a_verdict_that_more_seeds_might_turn_says_so(page: Path, reference: Path) -> None:
-    write_reference(reference)
-    readme.refresh(page)
+def test_a_verdict_that_more_seeds_might_turn_says_so(made: tuple[Path, Path, list[Path]]) -> None:
+    page = made[0]
     lines = block(page.read_text(), "claims").splitlines()
     d2 = next(line for line in lines if line.startswith("| D2 |")).split(" | ")
     assert d2[2] == "reproduced: 1 of 3, not reproduced (undecided): 1 of 3, not reproduced: 1 of 3"

@@ -148,6 +148,19 @@ def test_bp_pays_every_message_in_full() -> None:
         assert timeline.period() == pytest.approx(3 + 2 * (blocks - 1) * (0.5 + 2.0 + 0.5))
 
 
+def test_messages_inside_a_host_are_free_and_those_between_hosts_are_not() -> None:
+    def seconds(near: frozenset[int]) -> float:
+        links = Links((100.0,) * 3, latency=0.5, bandwidth=50.0, near=near)
+        schedule = parse_method({"name": "bp"}).schedule(4, 12, {})
+        return simulate(schedule, lambda _, a: 0.0 if a.kind is Kind.UPDATE else 1.0, links).period()
+
+    assert seconds(frozenset({0, 1, 2})) == pytest.approx(8.0), (
+        "a forward and a backward in each of four blocks"
+    )
+    assert seconds(frozenset({0, 2})) == pytest.approx(8.0 + 2 * 2.5), "one boundary is crossed twice a batch"
+    assert seconds(frozenset()) == pytest.approx(8.0 + 6 * 2.5)
+
+
 def test_fdg_hides_transfers_that_are_shorter_than_its_work_and_not_its_copies() -> None:
     links = Links((100.0,), latency=0.1, bandwidth=200.0)
     schedule = parse_method("fdg").schedule(2, 80, {})

@@ -23,7 +23,7 @@ from repro.engine.block.norm_passes import NormPasses
 from repro.engine.block.optimizer import BlockOptimizer
 from repro.engine.block.weight_ring import WeightRing
 from repro.gradient import Approximation
-from repro.models import cross_entropy, run_layer
+from repro.models import FLOAT32, Precision, cross_entropy, run_layer
 from repro.planning.counted_memory import SavedBytes, tensor_bytes
 
 Key = tuple[int, int]  # (batch, micro-batch)
@@ -38,6 +38,7 @@ class Entry:
     weight: float = 1.0  # share of the micro-batch in its batch
     y: Tensor | None = None  # output with graph (the weighted loss in the last block)
     weights: list[Tensor] | None = None  # the weights of that forward, where they have been renewed since
+    arrived: Any = None  # event behind which the input is here, for a replay on another stream
     kept: list[Any] | None = None  # the graph's activations, where its backward reads the weights late
 
 
@@ -66,11 +67,12 @@ class Block:
         corrector: Corrector | None = None,
         delay: int | None = None,
         present_weights: bool = False,
+        precision: Precision = FLOAT32,
     ) -> None:
         self.layers, self.optimizer, self.seed = list(layers), optimizer, seed
         self.first, self.last = first, last
         self.recompute, self.stash, self.clone_input = recompute, stash, clone_input
-        self.norm_statistics = norm_statistics
+        self.norm_statistics, self.precision = norm_statistics, precision
         self.approximation = approximation
         self.side_stream, self.corrector = side_stream, corrector or Corrector((), None, optimizer)
         self._updated: torch.cuda.Event | None = (
@@ -92,6 +94,8 @@ class Block:
         """Run the block on input x [n, ...] of (batch, micro); returns its output without graph (the loss at the end)."""
         entry = Entry(x.detach().requires_grad_(not self.first), labels, weight)
         self.in_flight[key] = entry
+        if self.side_stream is not None:
+            entry.arrived = torch.cuda.current_stream().record_event()
         entry.weights = self.corrector.predicted(key[0], self.updates)
         if self.recompute:
             counts = self.norm_statistics in ("forward", "both")
@@ -106,7 +110,7 @@ class Block:
     def replay(self, key: Key) -> Tensor:
         """Run the stored input of `key` through the present weights (or its version's), keeping the graph (R)."""
         entry = self.in_flight[key]
-        with self._beside(entry.x):
+        with self._beside(entry):
             entry.y = self._graph(key, entry, update_statistics=self.norm_statistics in ("recompute", "both"))
         return entry.y.detach()
 
@@ -120,6 +124,7 @@ class Block:
         entry.kept = None  # the graph alone holds them now, and frees them one by one
         if self.side_stream is not None:
             torch.cuda.current_stream().wait_stream(self.side_stream)
+            entry.y.record_stream(torch.cuda.current_stream())  # a loss is read there
         late = None if self._late is None else self.corrector.backward_weights()
         if entry.y.requires_grad:
             with self.optimizer.holding(late):
@@ -154,8 +159,9 @@ class Block:
     @torch.no_grad()
     def evaluate(self, x: Tensor) -> Tensor:
         """Forward in evaluation mode; touches neither statistics nor queues nor random numbers."""
-        for _, layer in self.layers:
-            x = layer(x)
+        with self.precision.region(x.device.type):
+            for _, layer in self.layers:
+                x = layer(x)
         return x
 
     @contextmanager
@@ -164,6 +170,7 @@ class Block:
 
         `recalibrate`: BN begins with no statistics and normalises by batch until `calibrated` is called.
         """
+        self._finite.settle()
         with self._norms.evaluating(recalibrate):
             yield
 
@@ -179,8 +186,9 @@ class Block:
             self.approximation.set_batch(batch, micro)
         # The stored input must stay as it is for the replay: a layer that writes to its input gets a copy.
         x = entry.x.clone() if self.clone_input else entry.x
-        for name, layer in self.layers:
-            x = run_layer(layer, name, x, self.seed, batch, micro)
+        with self.precision.region(x.device.type):
+            for name, layer in self.layers:
+                x = run_layer(layer, name, x, self.seed, batch, micro)
         if not self.last:
             return x
         assert entry.labels is not None
@@ -216,7 +224,7 @@ class Block:
         return self.optimizer.holding(entry.weights)
 
     @contextmanager
-    def _beside(self, x: Tensor) -> Iterator[None]:
+    def _beside(self, entry: Entry) -> Iterator[None]:
         """On CUDA with a side stream: run beside the forward that was launched before, after the last update only.
 
         F_i and the replay of batch i-m use the same weights and are independent of each other.
@@ -228,7 +236,9 @@ class Block:
             self.side_stream.wait_event(self._updated)
         else:
             self.side_stream.wait_stream(torch.cuda.current_stream())
-        x.record_stream(self.side_stream)
+        if entry.arrived is not None:
+            self.side_stream.wait_event(entry.arrived)
+        entry.x.record_stream(self.side_stream)
         with torch.cuda.stream(self.side_stream):
             yield
 

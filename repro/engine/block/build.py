@@ -80,7 +80,9 @@ def build_block(plan: Plan, index: int, seed: int, schedule: Schedule) -> Block:
     optimizer = build_optimizer(plan, index, layers, schedule, factories)
     side: torch.cuda.Stream | None = None
     # Where blocks share a stream, a replay beside it could overtake the neighbour's forward that it replays.
-    if recipe.runtime.two_streams and device.type == "cuda" and plan.engine == "processes":
+    # Where both passes count, the forward and the replay beside it would write the same statistics at once.
+    apart = plan.engine == "processes" and recipe.norm_statistics != "both"
+    if recipe.runtime.two_streams and device.type == "cuda" and apart:
         side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
     recompute = schedule.recompute[index]
     probe = factories[low].zeros((2, *plan.shapes[low]), device)
@@ -101,4 +103,5 @@ def build_block(plan: Plan, index: int, seed: int, schedule: Schedule) -> Block:
         corrector=build_corrector(plan, index, optimizer, schedule),
         delay=schedule.staleness[index] if schedule.kept_versions else None,
         present_weights=schedule.present_weights and schedule.staleness[index] > 0,
+        precision=plan.precision,
     )

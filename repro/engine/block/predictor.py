@@ -18,10 +18,13 @@ Key = tuple[int, int]
 
 
 class SyntheticInterface:
-    """The predictor behind a block, with the outputs whose true gradients have not come yet."""
+    """The predictor behind a block, with the outputs whose true gradients have not come yet.
 
-    def __init__(self, module: torch.nn.Module, lr: float) -> None:
-        self.module = module.train()
+    It computes in float32; what it predicts has the type of the block's output, `dtype`.
+    """
+
+    def __init__(self, module: torch.nn.Module, lr: float, dtype: torch.dtype) -> None:
+        self.module, self.dtype = module.train(), dtype
         self.adam = torch.optim.Adam(module.parameters(), lr=lr)
         self.stored: OrderedDict[Key, tuple[Tensor, Tensor]] = OrderedDict()
 
@@ -42,24 +45,26 @@ class SyntheticInterface:
             num_classes=plan.num_classes,
             conditional=method.conditional,
         )
-        return cls(module.to(device), method.lr)
+        return cls(module.to(device), method.lr, plan.dtype(high))
 
     def store(self, key: Key, output: Tensor, labels: Tensor) -> None:
         """Keep a block's output until its true gradient comes."""
-        self.stored[key] = (output.detach(), labels)
+        self.stored[key] = (output.detach().float(), labels)
 
     @torch.no_grad()
     def predict(self, key: Key) -> Tensor:
         """The predicted gradient of the stored output; BN in training mode, its statistics untouched by learning."""
         output, labels = self.stored[key]
         predicted: Tensor = self.module(output, labels)
-        return predicted
+        return predicted.to(self.dtype)
 
     def learn(self, key: Key, true_gradient: Tensor) -> None:
         """One Adam step on the mean squared error of the prediction for a batch that is now known."""
         output, labels = self.stored.pop(key)
         self.adam.zero_grad(set_to_none=True)
-        torch.autograd.backward(functional.mse_loss(self.module(output, labels), true_gradient.contiguous()))
+        torch.autograd.backward(
+            functional.mse_loss(self.module(output, labels), true_gradient.float().contiguous())
+        )
         self.adam.step()
 
     def held_bytes(self) -> int:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from repro import data
+from repro.data.pixels import upload
 from repro.engine.transport.message import Envelope
 from repro.errors import RunFailed
 from repro.planning.run_plan import Plan
@@ -19,7 +21,7 @@ class Samples:
     """A plan's data as block `index` sees it."""
 
     def __init__(self, plan: Plan, index: int, seed: int) -> None:
-        self.plan = plan
+        self.plan, self.device = plan, torch.device(plan.devices[index])
         self.data = data.load(plan.recipe.data, plan.data_root, seed, plan.devices[index])
         self._images: Tensor | None = None
         self._images_of = -1  # batch
@@ -55,14 +57,17 @@ class Samples:
         return self._images if where == slice(0, len(self._images)) else self._images[where].contiguous()
 
     def labels(self, key: Key, order: int) -> Tensor:
-        """Labels [n] (of a text [n, context]), checked: of the same samples as the images (`order`), within the classes."""
+        """Labels [n] (of a text [n, context]), checked: of the same samples as the images (`order`), within the classes.
+
+        They are looked at on the CPU, before they go to the device.
+        """
         batch = key[0]
         ids = self.data.train_ids(batch)
         if order != self.order(batch):
             raise RunFailed(f"the labels of batch {batch} belong to other samples than its images")
-        labels = self.data.train_labels(batch)
+        labels = self.data.host_labels(batch)
         check_labels(labels, ids, batch, self.plan.num_classes)
-        return labels[self._slice(key)]
+        return upload(labels[self._slice(key)], self.device)
 
     def share(self, key: Key) -> float:
         """Part of its batch that a micro-batch is."""
@@ -76,7 +81,7 @@ class Samples:
     def envelope(self, stream: str, key: Key, boundary: int, order: int = 0) -> Envelope:
         """What a message about micro-batch `key` looks like at the input of layer `boundary`."""
         shape = (self.micro_sizes(key[0])[key[1]], *self.plan.shapes[boundary])
-        return Envelope(stream, key[0], key[1], shape, order=order)
+        return Envelope(stream, key[0], key[1], shape, self.plan.dtype(boundary), order)
 
     def _slice(self, key: Key) -> slice:
         sizes = self.micro_sizes(key[0])

@@ -72,14 +72,28 @@ class Stopwatch:
             if isinstance(batch, list):
                 for _, end in batch:
                     end.synchronize()
-                self._batches[i] = sum(begin.elapsed_time(end) for begin, end in batch) / 1000.0
+                self._batches[i] = _seconds(batch)
         return [b for b in self._batches if isinstance(b, float)]
 
     def typical(self) -> float:
-        """Median seconds of work of the recent batches; 0 before the first one."""
+        """Median seconds of work of the recent batches that are done; 0 before the first one. Waits for nothing."""
+        for i in range(max(0, len(self._batches) - RECENT), len(self._batches)):
+            batch = self._batches[i]
+            if isinstance(batch, list) and all(end.query() for _, end in batch):
+                self._batches[i] = _seconds(batch)
         recent = [b for b in self._batches[-RECENT:] if isinstance(b, float)]
         return median(recent) if recent else 0.0
+
+    def settle(self) -> None:
+        """Wait until the device has done all that it was given: the end of a run."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
 
     def spans(self, start: float) -> list[tuple[str, float, float, bool]]:
         """Recorded (action, begin, end, waiting) of the first batches, in seconds after `start`."""
         return [(name, begin - start, end - start, waiting) for name, begin, end, waiting in self._spans]
+
+
+def _seconds(batch: list[tuple[Any, Any]]) -> float:
+    """Of the pairs of CUDA events, all done."""
+    return float(sum(begin.elapsed_time(end) for begin, end in batch)) / 1000.0

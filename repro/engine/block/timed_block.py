@@ -35,8 +35,9 @@ class TimedBlock(Block):
         )
         self.times, self.watch, self.pace = times, watch, Pace()
         self.batch_size = plan.recipe.data.batch_size
-        self._output_shape = plan.shapes[plan.layer_spans[index][1]]
-        self._made: dict[tuple[int, ...], Tensor] = {}
+        high = plan.layer_spans[index][1]
+        self._output_shape, self._output_type = plan.shapes[high], plan.dtype(high)
+        self._made: dict[tuple[tuple[int, ...], torch.dtype], Tensor] = {}
 
     def forward(self, key: Key, x: Tensor, labels: Tensor | None = None, weight: float = 1.0) -> Tensor:
         """Wait for the forward's time; an output of true size (zero, the loss, at the end)."""
@@ -44,7 +45,11 @@ class TimedBlock(Block):
         self._wait(self.times.forward, x)
         if not self.recompute:
             self._keep(entry)
-        return torch.zeros(()) if self.last else self._zeros((x.shape[0], *self._output_shape))
+        return (
+            torch.zeros(())
+            if self.last
+            else self._zeros((x.shape[0], *self._output_shape), self._output_type)
+        )
 
     def replay(self, key: Key) -> Tensor:
         """Wait for the replay's time."""
@@ -57,7 +62,7 @@ class TimedBlock(Block):
         """Wait for the backward's time; a gradient of the input's size."""
         x = self.in_flight.pop(key).x
         self._wait(self.times.backward, x)
-        return None if self.first else self._zeros(tuple(x.shape))
+        return None if self.first else self._zeros(tuple(x.shape), x.dtype)
 
     def update(self) -> None:
         """Wait for the update's time; counts the update."""
@@ -73,11 +78,11 @@ class TimedBlock(Block):
         samples = entry.x.shape[0]
         self.graph_bytes[samples] = self.times.graph_bytes * samples // self.batch_size
 
-    def _zeros(self, shape: tuple[int, ...]) -> Tensor:
+    def _zeros(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         """One tensor a shape: messages copy what they carry."""
-        if shape not in self._made:
-            self._made[shape] = torch.zeros(shape)
-        return self._made[shape]
+        if (shape, dtype) not in self._made:
+            self._made[shape, dtype] = torch.zeros(shape, dtype=dtype)
+        return self._made[shape, dtype]
 
 
 class TimedSamples(Samples):

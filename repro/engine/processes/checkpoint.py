@@ -29,11 +29,16 @@ FORMAT = 3  # raise when the content of the files changes
 def save_block(folder: Path, epoch: int, block: int, state: dict[str, Any]) -> tuple[str, str]:
     """Write one block's state; returns (file relative to `folder`, sha256). RunFailed on a full disk."""
     name = _file(epoch, block)
-    target = folder / name
-    part = target.with_suffix(".part")
     buffer = io.BytesIO()
     torch.save(state, buffer)
     content = buffer.getbuffer()
+    write(folder / name, content)
+    return name, hashlib.sha256(content).hexdigest()
+
+
+def write(target: Path, content: bytes | memoryview) -> None:
+    """Write a block's file in one step. RunFailed on a full disk."""
+    part = target.with_suffix(".part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         part.write_bytes(content)
@@ -45,7 +50,6 @@ def save_block(folder: Path, epoch: int, block: int, state: dict[str, Any]) -> t
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
-    return name, hashlib.sha256(content).hexdigest()
 
 
 def commit(

@@ -79,7 +79,7 @@ def _run(job: dict[str, Any], reporters: Sequence[Reporter], acting: list[Report
             acting[0] = reporters[together.acting]
     else:
         barrier = getattr(plan.recipe.method, "locking", "") == "barrier"
-        network = Network(blocks[0], plan.blocks, plan.devices, job["port"], barrier, plan.recipe.runtime)
+        network = Network(blocks[0], plan.blocks, plan.devices, job["meeting"], barrier, plan.recipe.runtime)
         workers = _workers(plan, job, [network], reporters)
         summaries = [workers[0].run(job["checkpoints"], job["resume"])]
     for worker, reporter, summary in zip(workers, reporters, summaries, strict=True):
@@ -120,13 +120,15 @@ def prepare(plan: Plan, index: int) -> None:
     if plan.pinned and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, plan.pinned)
     torch.set_num_threads(plan.threads)
+    plan.precision.use()
     device = torch.device(plan.devices[index])
     if device.type == "cuda":
+        # A queue of the hardware for each stream: a block between two others has four beside its own, and NCCL's.
+        os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
         torch.cuda.set_device(device)
         if plan.recipe.deterministic:
             torch.backends.cudnn.deterministic = True
             torch.backends.cudnn.benchmark = False
-            torch.backends.cudnn.allow_tf32 = False
         else:
             torch.backends.cudnn.benchmark = True
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from repro.engine.block.block import Block
@@ -33,7 +34,8 @@ class Evaluation:
 
     def batches(self) -> Iterator[None]:
         """Carry the evaluation out; gives way after each batch."""
-        total, correct = 0.0, 0
+        losses: list[Tensor] = []  # on the device until the last batch
+        correct: list[Tensor] = []
         calibration = self.plan.recipe.norm_recalibration
         with self.block.evaluating(recalibrate=calibration > 0):
             for batch in range(calibration):
@@ -45,25 +47,32 @@ class Evaluation:
                 x = self._pass(step, self.data.test_images, size, calibration + step)
                 if self.index == self.plan.blocks - 1:
                     labels = self.data.test_labels(step)
-                    total += float(cross_entropy(x, labels, "sum"))
-                    correct += int((x.argmax(-1) == labels).sum())
+                    losses.append(cross_entropy(x, labels, "sum"))
+                    correct.append((x.argmax(-1) == labels).sum())
                 yield
             while self._sent:
                 self.network.wait(self._sent.pop(0), self.index + 1)
         if self.index == self.plan.blocks - 1:
-            self.result = self.data.scores(total, correct)
+            total = 0.0  # added up one by one: sum() would round otherwise
+            for loss in torch.stack(losses).tolist():
+                total += loss
+            self.result = self.data.scores(total, int(torch.stack(correct).sum()))
 
     def _pass(self, step: int, images: Callable[[int], Tensor], size: int, number: int) -> Tensor:
         """Take a batch of `size`, the evaluation's message `number`, run the block on it, hand the output on; returns it."""
         if self.index == 0:
             x = images(step)
         else:
-            envelope = Envelope("evaluation", number, 0, (size, *self.plan.shapes[self.low]))
+            envelope = self._envelope(number, size, self.low)
             x = self.network.receive_now(self.index - 1, envelope, number)
         x = self.block.evaluate(x)
         if self.index < self.plan.blocks - 1:
-            envelope = Envelope("evaluation", number, 0, (size, *self.plan.shapes[self.high]))
+            envelope = self._envelope(number, size, self.high)
             self._sent.append(self.network.send_now(self.index + 1, envelope, x, number))
             if len(self._sent) > UNDER_WAY:
                 self.network.wait(self._sent.pop(0), self.index + 1)
         return x
+
+    def _envelope(self, number: int, size: int, boundary: int) -> Envelope:
+        plan = self.plan
+        return Envelope("evaluation", number, 0, (size, *plan.shapes[boundary]), plan.dtype(boundary))

@@ -8,12 +8,11 @@ parent.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from math import isfinite
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -22,24 +21,15 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from repro.engine.processes import checkpoint
 from repro.engine.processes import fork_server as server
 from repro.engine.processes.block_log import close_log, open_log
-from repro.engine.processes.entry import run_blocks
+from repro.engine.processes.child import BlockFailed, Child, Team, blame, end_all, start_child
 from repro.engine.processes.reporter import describe
 from repro.engine.transport.loopback import ADDRESS, listen
+from repro.engine.transport.meeting import Meeting
 from repro.errors import RunFailed
 from repro.planning.block_times import BlockTimes
 from repro.planning.run_plan import Plan, packed
 
-GRACE_SECONDS = 2.0  # between asking processes to end and killing them
 GATHER_SECONDS = 1.0  # after a failure, for the block that caused it to report
-
-
-class BlockFailed(RunFailed):
-    """A block's process has raised or died; carries the index and, if there is one, its traceback."""
-
-    def __init__(self, block: int, message: str, trace: str, exit_code: int = 1) -> None:
-        super().__init__(f"block {block} (rank {block}) failed: {message}")
-        self.block, self.trace, self.exit_code = block, trace, exit_code
-        self.log: Path | None = None
 
 
 class Diverged(RunFailed):
@@ -61,27 +51,10 @@ class Listener:
 
 
 @dataclass
-class _Child:
-    """A process, the blocks in it, and what it has told: summaries by block; a failure as (block, trace, ...)."""
-
-    blocks: tuple[int, ...]
-    process: Any
-    connection: Connection
-    summaries: dict[int, dict[str, Any]] = field(default_factory=dict)
-    failure: tuple[int, str, str, bool, int] | None = None
-    closed: bool = False
-
-    @property
-    def done(self) -> bool:
-        """Whether all its blocks have finished."""
-        return len(self.summaries) == len(self.blocks)
-
-
-@dataclass
 class Launch:
     """One engine run. `resume`: a checkpoint folder; `final_weights`: where blocks leave their weights.
 
-    `folder`: the run's own, for the log of its blocks.
+    `folder`: the run's own, for the log of its blocks. `team`: where blocks have processes on several hosts.
     """
 
     plan: Plan
@@ -93,6 +66,7 @@ class Launch:
     block_times: tuple[BlockTimes, ...] | None = None  # timing-only: blocks wait instead of computing
     checkpoint_extra: Callable[[], dict[str, Any]] = dict
     folder: Path | None = None
+    team: Team | None = None
 
     def run(self, listener: Listener | None = None) -> list[dict[str, Any]]:
         """Run to the end; returns the blocks' summaries.
@@ -105,43 +79,51 @@ class Launch:
         # The sequential engine has all blocks in one process; otherwise each block has its own.
         alone = [(k,) for k in range(plan.blocks)]
         shares = [tuple(range(plan.blocks))] if plan.engine == "sequential" else alone
-        store = rendezvous(runtime.port, runtime.rendezvous_seconds) if len(shares) > 1 else None
-        context = server.context(plan.devices[0])
-        status = context.RawArray("q", 3 * plan.blocks)
-        children: list[_Child] = []
+        team = self.team if len(shares) > 1 else None
+        store, meeting = None, Meeting(0)
+        if team is not None:
+            meeting = team.meeting()
+        elif len(shares) > 1:
+            store = rendezvous(runtime.port, runtime.rendezvous_seconds)
+            meeting = Meeting(store.port)
+        status = server.context(plan.devices[0]).RawArray("q", 3 * plan.blocks)
+        children: list[Child] = []
         log, failure = open_log(self.folder), None
         try:
             for blocks in shares:
-                ours, theirs = context.Pipe()
-                job = {
-                    "plan": packed(plan),
-                    "blocks": blocks,
-                    "seed": self.seed,
-                    "port": store.port if store is not None else 0,
-                    "checkpoints": self.checkpoints,
-                    "resume": self.resume,
-                    "final_weights": self.final_weights,
-                    "log": log,
-                    "typical_seconds": self.typical_seconds,
-                    "block_times": self.block_times,
-                }
-                name = f"repro block {', '.join(map(str, blocks))}"
-                process = context.Process(target=run_blocks, args=(job, theirs, status), name=name)
-                process.start()
-                theirs.close()
-                children.append(_Child(blocks, process, ours))
+                job = self._job(blocks, meeting, log)
+                if team is None or 0 in blocks:
+                    children.append(start_child(blocks, plan.devices[0], job, status))
+                else:
+                    children.append(team.start(blocks[0], plan, job, status))
             self._watch(children, listener, status)
         except BlockFailed as error:
             failure = error
             raise
         finally:
-            _end_all(children)
+            end_all(children)
             kept = close_log(log, keep=failure is not None or self.folder is not None)
             if failure is not None:
                 failure.log = kept
-        return [summary for c in children for _, summary in sorted(c.summaries.items())]
+        summaries = [summary for c in children for _, summary in sorted(c.summaries.items())]
+        return on_one_clock(summaries, meeting.hosts)
 
-    def _watch(self, children: list[_Child], listener: Listener, status: Any) -> None:
+    def _job(self, blocks: tuple[int, ...], meeting: Meeting, log: Path) -> dict[str, Any]:
+        """What a process needs to run `blocks`."""
+        return {
+            "plan": packed(self.plan),
+            "blocks": blocks,
+            "seed": self.seed,
+            "meeting": meeting,
+            "checkpoints": self.checkpoints,
+            "resume": self.resume,
+            "final_weights": self.final_weights,
+            "log": log,
+            "typical_seconds": self.typical_seconds,
+            "block_times": self.block_times,
+        }
+
+    def _watch(self, children: list[Child], listener: Listener, status: Any) -> None:
         saved: dict[int, dict[int, tuple[str, str]]] = {}
         failed_at: float | None = None
         heard = time.monotonic()
@@ -159,13 +141,13 @@ class Launch:
             if failed_at is not None:
                 causes = [c for c in lost if c.failure is None or not c.failure[3]]
                 if causes or time.monotonic() - failed_at > GATHER_SECONDS:
-                    raise _blame(causes or lost)
+                    raise blame(causes or lost)
             patience = self.plan.recipe.runtime.stall_seconds
             if time.monotonic() - heard > patience:
                 heard = time.monotonic()
                 listener.stalled(f"nothing for {patience:g} s: {describe(status, self.plan.blocks)}")
 
-    def _hear(self, child: _Child, listener: Listener, saved: dict[int, dict[int, tuple[str, str]]]) -> None:
+    def _hear(self, child: Child, listener: Listener, saved: dict[int, dict[int, tuple[str, str]]]) -> None:
         try:
             message = child.connection.recv()
         except (EOFError, OSError):
@@ -222,29 +204,15 @@ def rendezvous(port: int, patience: float = 60.0) -> TCPStore:
     )
 
 
-def _blame(children: list[_Child]) -> BlockFailed:
-    child = next((c for c in children if c.failure is not None), children[0])
-    if child.failure is not None:
-        block, trace, message, _, code = child.failure
-        return BlockFailed(block, message, trace, code)
-    child.process.join(GRACE_SECONDS)
-    code = child.process.exitcode
-    how = f"was ended by signal {-code}" if code is not None and code < 0 else f"ended with exit code {code}"
-    return BlockFailed(child.blocks[0], f"its process (pid {child.process.pid}) {how}", "")
+def on_one_clock(summaries: list[dict[str, Any]], hosts: Sequence[str]) -> list[dict[str, Any]]:
+    """The summaries with the times of blocks on other hosts (by block, () if none) on the clock of block 0's host.
 
-
-def _end_all(children: list[_Child]) -> None:
-    """End what is still running: ask, wait a little, kill; leaves no process behind."""
-    running = [c for c in children if c.process.is_alive()]
-    if any(not c.done for c in children):
-        for child in running:
-            child.process.terminate()
-    deadline = time.monotonic() + GRACE_SECONDS
-    for child in running:
-        child.process.join(max(0.0, deadline - time.monotonic()))
-        if child.process.is_alive():
-            child.process.kill()
-            child.process.join()
-    for child in children:
-        with suppress(OSError):
-            child.connection.close()
+    All blocks leave the barrier at their start at about the same moment; that ties a host's clock to block 0's.
+    """
+    begin = summaries[0]["start"]
+    return [
+        s
+        if not hosts or hosts[k] == hosts[0]
+        else {**s, "start": begin, "end": s["end"] + begin - s["start"]}
+        for k, s in enumerate(summaries)
+    ]

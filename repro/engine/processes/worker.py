@@ -60,7 +60,7 @@ class Worker:
         self.synthetic = (
             SyntheticInterface.build(plan, index, seed, self.device) if self.schedule.synthetic else None
         )
-        self.losses = Losses(reporter)
+        self.losses = Losses(reporter, self.device)
         self.weights_before = [w.detach().clone() for w in self.block.optimizer.weights]
         self.evaluation_seconds = 0.0
         self.checkpoint_seconds = 0.0
@@ -94,6 +94,7 @@ class Worker:
     def end(self) -> dict[str, Any]:
         """Wait for the neighbours after the last action; returns the block's summary."""
         self._drain()
+        self.watch.settle()
         end = time.monotonic()
         self.network.finish(self.plan.num_batches)
         return summary(self, end)

@@ -6,13 +6,15 @@
 
 An Outbox keeps every message until it has been taken: that is the output (or gradient) queue of the paper.
 gloo carries CPU tensors; a CUDA tensor passes through pinned memory, or through NCCL where every block has
-its own GPU (the header always travels by gloo).
+its own GPU (the header always travels by gloo). Either way on a stream beside the compute stream (crossing.py).
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +22,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from repro.engine.transport.crossing import Crossing, Mark
 from repro.engine.transport.message import HEADER_BYTES, Envelope
 from repro.errors import RunFailed
 
@@ -40,6 +43,7 @@ class Link:
     stream: str
     device: torch.device
     payload_group: Any = None
+    crossing: Crossing | None = None  # on a GPU
 
     def tag(self, number: int, acknowledgement: bool = False) -> int:
         """A tag unique to (stream, kind, message) among everything in flight between two blocks."""
@@ -80,9 +84,16 @@ class _Sent:
     envelope: Envelope
     buffer: Tensor  # header and, unless NCCL carries it, payload
     tensor: Tensor  # the payload as sent
-    works: list[Any]
+    works: Future[list[Any]]
     acknowledgement: Any
     mark: Tensor
+    copied: Mark | None = None  # where the device writes the buffer
+
+
+def _done(works: list[Any]) -> Future[list[Any]]:
+    found: Future[list[Any]] = Future()
+    found.set_result(works)
+    return found
 
 
 class Outbox:
@@ -103,38 +114,73 @@ class Outbox:
 
     def put(self, envelope: Envelope, tensor: Tensor) -> None:
         """Start to send `tensor`; returns at once. Call `make_room` to wait for the queue's bound."""
-        link, on_gpu = self.link, tensor.device.type == "cuda"
-        direct = on_gpu and link.payload_group is not None
-        if direct:
-            buffer = torch.empty(HEADER_BYTES, dtype=torch.uint8)
-            envelope.write(buffer)
-            payload = tensor.contiguous()
+        crossing = self.link.crossing
+        if crossing is None:
+            self._sent.append(self._plain(envelope, tensor))
+        elif self.link.payload_group is None:
+            self._sent.append(self._staged(envelope, tensor, crossing))
         else:
-            buffer = envelope.buffer(pin=on_gpu)
-            envelope.write(buffer)
-            payload = envelope.payload(buffer)
-            payload.copy_(tensor, non_blocking=on_gpu)
-            if on_gpu:
-                torch.cuda.current_stream(tensor.device).synchronize()
-        mark = torch.empty(1, dtype=torch.int64)
-        works = [link.send(buffer, link.tag(self._number))]
-        if direct:
-            works.append(link.send(payload, 0, link.payload_group))
-        acknowledgement = link.receive(mark, link.tag(self._number, acknowledgement=True))
-        self._sent.append(_Sent(envelope, buffer, payload, works, acknowledgement, mark))
+            self._sent.append(self._direct(envelope, tensor, crossing))
         self._number += 1
+
+    def _plain(self, envelope: Envelope, tensor: Tensor) -> _Sent:
+        """From the CPU: header and tensor in one buffer."""
+        buffer = envelope.buffer()
+        envelope.write(buffer)
+        payload = envelope.payload(buffer)
+        payload.copy_(tensor)
+        works = _done([self.link.send(buffer, self.link.tag(self._number))])
+        return _Sent(envelope, buffer, payload, works, *self._expect())
+
+    def _staged(self, envelope: Envelope, tensor: Tensor, crossing: Crossing) -> _Sent:
+        """From a GPU by way of pinned memory: the courier sends the buffer when the device has written it."""
+        link, stream, number = self.link, crossing.stream, self._number
+        buffer = crossing.buffers.take(envelope.message_bytes)
+        envelope.write(buffer)
+        payload = envelope.payload(buffer)
+        stream.follow_compute(tensor)
+        with stream.running():
+            payload.copy_(tensor, non_blocking=True)
+        copied = stream.mark()
+        works = crossing.courier.send(copied, lambda: [link.send(buffer, link.tag(number))])
+        return _Sent(envelope, buffer, payload, works, *self._expect(), copied)
+
+    def _direct(self, envelope: Envelope, tensor: Tensor, crossing: Crossing) -> _Sent:
+        """From GPU to GPU; the header goes over the host."""
+        link, stream = self.link, crossing.stream
+        buffer = torch.empty(HEADER_BYTES, dtype=torch.uint8)
+        envelope.write(buffer)
+        payload = tensor.contiguous()
+        stream.follow_compute(payload)
+        works = [link.send(buffer, link.tag(self._number))]
+        with stream.running():
+            works.append(link.send(payload, 0, link.payload_group))
+        return _Sent(envelope, buffer, payload, _done(works), *self._expect())
+
+    def _expect(self) -> tuple[Any, Tensor]:
+        """Post the receive of the acknowledgement."""
+        mark = torch.empty(1, dtype=torch.int64)
+        return self.link.receive(mark, self.link.tag(self._number, acknowledgement=True)), mark
 
     def make_room(self, room: int) -> None:
         """Wait until at most `room` messages are untaken (0: until the last one has been taken)."""
+        crossing = self.link.crossing
         while len(self._sent) > room:
             oldest = self._sent[0]
             self.link.wait(oldest.acknowledgement)
-            for work in oldest.works:
-                self.link.wait(work)
+            # NCCL's wait holds up the current stream: here the one beside, so that compute goes on.
+            with nullcontext() if crossing is None else crossing.stream.running():
+                for work in oldest.works.result():
+                    self.link.wait(work)
+            if crossing is not None and oldest.copied is not None:
+                crossing.buffers.give_back(oldest.buffer)  # written, sent and taken
             self._sent.popleft()
 
     def waiting(self) -> list[tuple[Envelope, Tensor]]:
         """Untaken messages, oldest first: part of a block's state in a checkpoint."""
+        for sent in self._sent:
+            if sent.copied is not None:
+                sent.copied.synchronize()
         return [(s.envelope, s.tensor) for s in self._sent]
 
 
@@ -160,22 +206,29 @@ class Inbox:
         if envelope is None:
             self._posted = None
             return
-        link, on_gpu = self.link, self.link.device.type == "cuda"
-        direct = on_gpu and link.payload_group is not None
-        size = HEADER_BYTES if direct else HEADER_BYTES + envelope.payload_bytes
-        buffer = torch.empty(size, dtype=torch.uint8, pin_memory=on_gpu and not direct)
-        payload = torch.empty(envelope.shape, dtype=envelope.dtype, device=link.device) if direct else None
+        link, crossing, payload = self.link, self.link.crossing, None
+        if crossing is None:
+            buffer = envelope.buffer()
+        elif link.payload_group is None:
+            buffer = crossing.buffers.take(envelope.message_bytes)
+        else:
+            buffer = torch.empty(HEADER_BYTES, dtype=torch.uint8)
         works = [link.receive(buffer, link.tag(self._number))]
-        if payload is not None:
-            works.append(link.receive(payload, 0, link.payload_group))
+        if crossing is not None and link.payload_group is not None:
+            # On the stream beside: it waits for nothing that compute has been given.
+            with crossing.stream.running():
+                payload = torch.empty(envelope.shape, dtype=envelope.dtype, device=link.device)
+                works.append(link.receive(payload, 0, link.payload_group))
         self._posted = (envelope, buffer, payload, works)
 
     def wait(self) -> Envelope:
         """Wait until the next message is here, without taking it; returns what it should be."""
         if self._posted is None:
             raise RunFailed(f"no further {self.link.stream} is expected from block {self.link.peer}")
-        for work in self._posted[3]:
-            self.link.wait(work)
+        crossing = self.link.crossing
+        with nullcontext() if crossing is None else crossing.stream.running():
+            for work in self._posted[3]:  # NCCL's holds up the stream beside, the header's the host
+                self.link.wait(work)
         self._posted = (*self._posted[:3], [])
         return self._posted[0]
 
@@ -191,15 +244,24 @@ class Inbox:
         if len(self._acknowledgements) > _KEPT_MARKS:  # received long ago: no queue is that long
             self.link.wait(self._acknowledgements.popleft()[0])
         self._number += 1
-        self._post()
+        found = self._on_device(envelope, buffer, payload)
+        self._post()  # behind it: the stream beside must not wait for the next message first
+        return found
+
+    def _on_device(self, envelope: Envelope, buffer: Tensor, payload: Tensor | None) -> Tensor:
+        """The tensor where the block computes; its compute waits on the device for what is still under way."""
+        crossing = self.link.crossing
+        if crossing is None:
+            return envelope.payload(buffer)
+        stream = crossing.stream
         if payload is not None:
+            stream.lead_compute(payload, stream.mark())
             return payload
-        received = envelope.payload(buffer)
-        if self.link.device.type == "cuda":
-            received = received.to(self.link.device, non_blocking=True)
-            torch.cuda.current_stream(
-                self.link.device
-            ).synchronize()  # the pinned buffer is about to be freed
+        with stream.running():
+            received = envelope.payload(buffer).to(self.link.device, non_blocking=True)
+        copied = stream.mark()
+        stream.lead_compute(received, copied)
+        crossing.buffers.give_back(buffer, copied)
         return received
 
     def finish(self) -> None:

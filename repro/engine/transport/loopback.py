@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import socket
-import sys
 
 from repro.errors import MissingError, UserError
 
@@ -34,11 +32,6 @@ def listen(port: int = 0) -> socket.socket:
         server.close()
         raise
     return server
-
-
-def use_loopback() -> None:
-    """Make gloo listen on the loopback interface: by itself it takes the address that the host's name stands for."""
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
 
 
 def _see_it_answer(server: socket.socket) -> None:

@@ -52,9 +52,14 @@ class Envelope:
             size *= length
         return size
 
-    def buffer(self, pin: bool = False) -> Tensor:
+    @property
+    def message_bytes(self) -> int:
+        """Size of header and tensor."""
+        return HEADER_BYTES + self.payload_bytes
+
+    def buffer(self) -> Tensor:
         """An empty message buffer (uint8) of the right size."""
-        return torch.empty(HEADER_BYTES + self.payload_bytes, dtype=torch.uint8, pin_memory=pin)
+        return torch.empty(self.message_bytes, dtype=torch.uint8)
 
     def write(self, buffer: Tensor) -> None:
         """Write the header into a message buffer."""

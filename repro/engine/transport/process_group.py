@@ -10,10 +10,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from repro.engine.transport.channel import Inbox, Link, Outbox, PeerLost
-from repro.engine.transport.loopback import ADDRESS, use_loopback
+from repro.engine.transport.crossing import Courier, Crossing, PinnedBuffers, SideStream
+from repro.engine.transport.meeting import Meeting
 from repro.engine.transport.message import Envelope
 from repro.errors import MissingError
 from repro.recipe import RuntimeSpec
@@ -29,7 +29,7 @@ class Network:
         rank: int,
         blocks: int,
         devices: tuple[str, ...],
-        port: int,
+        meeting: Meeting,
         barrier_locking: bool,
         runtime: RuntimeSpec,
     ) -> None:
@@ -39,22 +39,38 @@ class Network:
         self._forwarded = -1
         self._signals: list[tuple[Any, Tensor]] = []
         self._barrier_locking = barrier_locking and blocks > 1
+        self._buffers, self._courier = PinnedBuffers(), Courier()
         if blocks == 1:
             return
-        self._meet(port, runtime)
-        if len(set(devices)) == blocks and self.device.type == "cuda" and dist.is_nccl_available():
+        self._meet(meeting, runtime)
+        if meeting.own_devices(devices) and self.device.type == "cuda" and dist.is_nccl_available():
             # Every block has its own GPU. A group for each direction: a receive posted ahead never holds up a
             # send.
             for low in range(blocks - 1):
                 for pair in ((low, low + 1), (low + 1, low)):
                     self._groups[pair] = dist.new_group(sorted(pair), backend="nccl")
+            self._open_groups()
 
-    def _meet(self, port: int, runtime: RuntimeSpec) -> None:
+    def _open_groups(self) -> None:
+        """One number over each of this block's NCCL groups, in an order that all blocks share.
+
+        A group's communicator is made at its first message, and whoever comes first waits for the other: a receive
+        posted ahead would wait for a message that the peer sends only after it has been sent to.
+        """
+        for sender, receiver in self._groups:
+            number = torch.zeros(1, device=self.device)
+            if self.rank == sender:
+                dist.send(number, receiver, group=self._groups[sender, receiver])
+            elif self.rank == receiver:
+                dist.recv(number, sender, group=self._groups[sender, receiver])
+        torch.cuda.synchronize(self.device)
+
+    def _meet(self, meeting: Meeting, runtime: RuntimeSpec) -> None:
         """Join the others; MissingError where they cannot be reached in time."""
-        use_loopback()
+        meeting.use_interface()
         patience = timedelta(seconds=runtime.rendezvous_seconds)
         try:
-            store = TCPStore(ADDRESS, port, is_master=False, timeout=patience, wait_for_workers=False)
+            store = meeting.store(patience)
             # gloo has one patience for meeting and for messages: meet before, with its own.
             store.set(f"here/{self.rank}", "")
             store.wait([f"here/{k}" for k in range(self.blocks)], patience)
@@ -67,7 +83,7 @@ class Network:
             )
         except RuntimeError as error:
             raise MissingError(
-                f"block {self.rank} could not reach the others at {ADDRESS} within "
+                f"block {self.rank} could not reach the others at {meeting.address} within "
                 f"{runtime.rendezvous_seconds:g} s (runtime.rendezvous_seconds)"
             ) from error
 
@@ -80,11 +96,17 @@ class Network:
 
     def outbox(self, peer: int, stream: str) -> Outbox:
         """The sending end of a queue to a neighbour."""
-        return Outbox(self.link(peer, stream))
+        return Outbox(self._crossed(self.link(peer, stream)))
 
     def inbox(self, peer: int, stream: str, expected: Iterator[Envelope]) -> Inbox:
         """The receiving end of a queue from a neighbour."""
-        return Inbox(self.link(peer, stream), expected)
+        return Inbox(self._crossed(self.link(peer, stream)), expected)
+
+    def _crossed(self, link: Link) -> Link:
+        """With a stream of its own on a GPU, so that no queue holds up another."""
+        if self.device.type == "cuda":
+            link.crossing = Crossing(SideStream(self.device), self._buffers, self._courier)
+        return link
 
     def start_together(self) -> float:
         """Wait for all blocks; returns the common start (monotonic seconds)."""

@@ -26,9 +26,25 @@ def draw(source: Source) -> Any:
     ]
     if not rows:
         return "no stored benchmark 'peers' with memory; make it with: repro bench peers"
-    kept = _best_of_each(rows)
-    figure = canvas.new_figure(canvas.WIDTH, 4.1)
-    axes = figure.add_axes((0.09, 0.24, 0.55, 0.68))
+    models = list(dict.fromkeys(str(row["model"]) for row in rows))
+    figure = canvas.new_figure(canvas.WIDTH, 1.0 + 3.1 * len(models))
+    height = 3.1 / (1.0 + 3.1 * len(models))
+    for i, model in enumerate(models):
+        bottom = 1 - (i + 0.92) * height
+        axes = figure.add_axes((0.09, bottom, 0.55, 0.78 * height))
+        _panel(axes, _best_of_each([row for row in rows if row["model"] == model]), last=i + 1 == len(models))
+    words = (
+        "filled: ours, open: what a user would run instead; line: smallest and largest round; M: micro-batches (torch's "
+        "fastest). Up and left is better."
+    )
+    canvas.caption(figure, words + source_words(reference))
+    return figure
+
+
+def _panel(axes: Any, kept: list[dict[str, Any]], *, last: bool) -> None:
+    """A network's systems, the fastest first."""
+    from repro.report.figures import canvas
+
     looks = label_styles(map(label, kept))
     labels = []
     for row in kept:
@@ -44,18 +60,13 @@ def draw(source: Source) -> Any:
     axes.set_ylim(
         0, 1.12 * max(row.get("images_per_second_high") or row["images_per_second"] for row in kept)
     )
-    axes.set_xlabel("MiB that all processes grew by", labelpad=2)
-    axes.set_ylabel("images / s")
+    if last:
+        axes.set_xlabel("MiB that all processes grew by", labelpad=2)
+    axes.set_ylabel("samples / s")
     axes.grid(color="#DDDDDD", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.set_title(f"{kept[0]['model']}, batch {kept[0].get('batch_size', '?')}")
-    canvas.direct_labels(axes, labels, gap=0.066)
-    words = (
-        "filled: ours, open: what a user would run instead; line: smallest and largest round; M: micro-batches (torch's "
-        "fastest). Up and left is better."
-    )
-    canvas.caption(figure, words + source_words(reference))
-    return figure
+    canvas.direct_labels(axes, labels, gap=0.082)
 
 
 def label(row: dict[str, Any]) -> str:

@@ -42,10 +42,11 @@ def refresh(readme: Path) -> list[Path]:
     read or written.
     """
     try:
-        words = fresh(readme.read_text(encoding="utf-8"), str(readme))
+        source = _source()
+        words = fresh(readme.read_text(encoding="utf-8"), str(readme), source)
         wanted = {readme: words.encode()}
         for block, name in (("figure", "headline"), ("asynchronous-figure", "staleness")):
-            if f"<!-- repro:{block} -->" in words and (picture := drawing(name)) is not None:
+            if f"<!-- repro:{block} -->" in words and (picture := drawing(name, source)) is not None:
                 wanted[readme.parent / FIGURES[name]] = picture
         changed = [path for path, data in wanted.items() if not path.is_file() or path.read_bytes() != data]
         for path in changed:
@@ -56,8 +57,9 @@ def refresh(readme: Path) -> list[Path]:
     return changed
 
 
-def fresh(words: str, name: str = "README.md") -> str:
-    """`words` with every block as the reference runs have it now."""
+def fresh(words: str, name: str = "README.md", source: Source | None = None) -> str:
+    """`words` with every block as the reference runs have it now; `source`: these runs, where they have been read."""
+    source = source or _source()
     starts = re.findall(r"<!-- repro:([a-z-]+) -->", words)
     whole = [match.group(1) for match in BLOCK.finditer(words)]
     if not starts:
@@ -71,45 +73,48 @@ def fresh(words: str, name: str = "README.md") -> str:
             raise UserError(f"{name}: block '{block}' has no end; write <!-- /repro:{block} --> behind it")
 
     def replaced(match: re.Match[str]) -> str:
-        made = _BLOCKS[match.group(1)]().strip("\n")
+        made = _BLOCKS[match.group(1)](source).strip("\n")
         return f"<!-- repro:{match.group(1)} -->\n{made}\n<!-- /repro:{match.group(1)} -->"
 
     return BLOCK.sub(replaced, words)
 
 
-def drawing(name: str = "headline") -> bytes | None:
+def drawing(name: str = "headline", source: Source | None = None) -> bytes | None:
     """A figure as SVG, with the drawing program and a digest of the numbers at its end; None without reference runs."""
-    encode, _ = figures.draw_from(name, _source())
+    source = source or _source()
+    encode, _ = figures.draw_from(name, source)
     if encode is None:
         return None
-    made_by = f"<!-- matplotlib {version('matplotlib')}, numbers {digest(name)} -->\n"
+    made_by = f"<!-- matplotlib {version('matplotlib')}, numbers {digest(name, source)} -->\n"
     return bytes(encode("svg")) + made_by.encode()
 
 
-def digest(name: str = "headline") -> str:
+def digest(name: str = "headline", source: Source | None = None) -> str:
     """A hash over the numbers that a figure shows: another matplotlib draws other bytes, never other numbers."""
-    return hashlib.sha256(render(tables.build_from(_NUMBERS[name], _source()), "json").encode()).hexdigest()
+    return hashlib.sha256(
+        render(tables.build_from(_NUMBERS[name], source or _source()), "json").encode()
+    ).hexdigest()
 
 
 def _source() -> Source:
     return Source(paths.reference(), reference=True)
 
 
-def _headline() -> str:
-    return _both(lambda table: table, lambda table: table)
+def _headline(source: Source) -> str:
+    return _both(source, lambda table: table, lambda table: table)
 
 
-def _glance() -> str:
-    return _both(narrow_pipeline, narrow_gradient)
+def _glance(source: Source) -> str:
+    return _both(source, narrow_pipeline, narrow_gradient)
 
 
-def _both(pipeline: Callable[[Table], Table], gradient: Callable[[Table], Table]) -> str:
+def _both(source: Source, pipeline: Callable[[Table], Table], gradient: Callable[[Table], Table]) -> str:
     """The headline tables of both papers, each as its function shows it."""
     parts = {
         "Pipeline training": ("headline-pipeline", pipeline),
         "Gradient approximation": ("headline-gradient", gradient),
     }
-    built = {title: shown(tables.build_from(name, _source())) for title, (name, shown) in parts.items()}
+    built = {title: shown(tables.build_from(name, source)) for title, (name, shown) in parts.items()}
     if not any(table.rows for table in built.values()):
         return NOTHING
     return "\n".join(f"**{title}**\n\n{_table(table)}" for title, table in built.items() if table.rows)
@@ -125,45 +130,45 @@ def _table(table: Table) -> str:
     return f"{body}\n\n<sub>{words}</sub>\n"
 
 
-def _figure(name: str = "headline") -> str:
-    encode, _ = figures.draw_from(name, _source())
+def _figure(source: Source, name: str = "headline") -> str:
+    encode, _ = figures.draw_from(name, source)
     if encode is None:
         return NOTHING
     return f"![{figures.names()[name]}]({FIGURES[name].as_posix()})"
 
 
-def _asynchronous() -> str:
+def _asynchronous(source: Source) -> str:
     """Losses of the pipeline methods beside their synchronous counterpart, and how soon they reach a loss."""
-    return _table(narrow_asynchronous(tables.build_from("staleness", _source())))
+    return _table(narrow_asynchronous(tables.build_from("staleness", source)))
 
 
-def _claims() -> str:
-    return _judged(claims_in_rows, "DG")
+def _claims(source: Source) -> str:
+    return _judged(source, claims_in_rows, "DG")
 
 
-def _verdicts() -> str:
-    return _judged(verdicts, "DG")
+def _verdicts(source: Source) -> str:
+    return _judged(source, verdicts, "DG")
 
 
-def _judged(shown: Callable[[Table], Table], papers: str) -> str:
+def _judged(source: Source, shown: Callable[[Table], Table], papers: str) -> str:
     """Claims whose names begin with a letter of `papers`."""
     from repro.report.claims.claim import NOT_RUN
 
-    full = tables.build_from("claims", _source())
+    full = tables.build_from("claims", source)
     full = replace(full, rows=[row for row in full.rows if str(row["claim"])[0] in papers])
     if all(row["verdict"] == NOT_RUN for row in full.rows):
         return NOTHING
     return _table(shown(full))
 
 
-_BLOCKS: dict[str, Callable[[], str]] = {
+_BLOCKS: dict[str, Callable[[Source], str]] = {
     "figure": _figure,
     "glance": _glance,
     "verdicts": _verdicts,
     "headline": _headline,
     "claims": _claims,
     "asynchronous": _asynchronous,
-    "asynchronous-figure": partial(_figure, "staleness"),
-    "asynchronous-verdicts": partial(_judged, verdicts, "A"),
-    "asynchronous-claims": partial(_judged, claims_in_rows, "A"),
+    "asynchronous-figure": partial(_figure, name="staleness"),
+    "asynchronous-verdicts": partial(_judged, shown=verdicts, papers="A"),
+    "asynchronous-claims": partial(_judged, shown=claims_in_rows, papers="A"),
 }

@@ -13,6 +13,7 @@ from repro.store import StoredRun
 
 BATCHES = 80  # simulated; the steady state of every setting in use is reached well before
 MOST_DELAYED = 400  # simulated under random delays, which have no steady state
+_periods: dict[tuple[Any, ...], float] = {}  # of what was simulated: several tables ask for the same
 _WORK = ("F", "R", "B", "U", "M")
 
 
@@ -42,7 +43,10 @@ def simulated_seconds(run: StoredRun, method: Mapping[str, Any] | None = None) -
         return None
     from repro.schedule import simulate
 
-    return simulate(*found).period()
+    schedule, duration, key = found
+    if key not in _periods:
+        _periods[key] = simulate(schedule, duration).period()
+    return _periods[key]
 
 
 def simulated_slowdown(run: StoredRun) -> float | None:
@@ -53,7 +57,7 @@ def simulated_slowdown(run: StoredRun) -> float | None:
     from repro.schedule import simulate
     from repro.seeding import derive
 
-    schedule, duration = found
+    schedule, duration, _ = found
     spec, busy = run.recipe.get("straggler") or {}, busy_per_block(run)
     seen: set[tuple[int, int]] = set()
 
@@ -70,8 +74,8 @@ def simulated_slowdown(run: StoredRun) -> float | None:
 
 def _model(
     run: StoredRun, num_batches: int, other: Mapping[str, Any] | None = None
-) -> tuple[Any, Callable[[int, Any], float]] | None:
-    """A schedule, and how long each action takes; None where the run has no compute times.
+) -> tuple[Any, Callable[[int, Any], float], tuple[Any, ...]] | None:
+    """A schedule, how long each action takes, and all numbers of both; None where the run has no compute times.
 
     A block's compute time per batch is divided among forward, recompute and backward as its recorded timeline
     shows, or as 1 : 1 : 2 without one.
@@ -98,7 +102,8 @@ def _model(
         parts = 1 if kind in ("U", "M") else micro
         return busy[block] * costs[block].get(kind, 0.0) / parts
 
-    return schedule, duration
+    key = method.model_dump_json(), num_batches, micro, *busy, *(tuple(sorted(c.items())) for c in costs)
+    return schedule, duration, key
 
 
 def bound(group: Group, base: Group | None) -> float | None:

@@ -16,7 +16,7 @@ COLUMNS = [
     Column("system", "system"),
     Column("method", "method"),
     Column("micro_batches", "micro-batches", number=True),
-    Column("images_per_second", "images / s", ratio=True, number=True),
+    Column("images_per_second", "samples / s", ratio=True, number=True),
     Column("ratio_to_bp", "over our BP", decimals=2, ratio=True, number=True),
     Column("ratio_to_best_peer", "over torch's best", decimals=2, ratio=True, number=True),
     Column("ratio_to_loop", "over the loop with all threads", decimals=2, ratio=True, number=True),
