@@ -212,12 +212,12 @@ def test_what_was_fresh_once_is_not_fresh_when_it_goes_on(
 
 def test_the_local_executor_resumes_after_a_warning_and_gives_the_same_numbers(tmp_path: Path) -> None:
     """The warning that SLURM gives before it pre-empts: the run ends in order, is called again, and goes on."""
-    words = ["--set", "epochs=20", *SMOKE]
+    words = ["--set", "epochs=40", *SMOKE]
     runs, here = tmp_path / "runs", tmp_path / "here"
     executor = submitit.LocalExecutor(folder=runs / ".cluster" / "submitit")
     wanted = Wanted(
         ("run", TINY["bp"], "--seed-list", "0", *words, RUNS, str(runs)), (), "tiny-bp", "tiny-bp", "smoke",
-        {"epochs": 20, "runtime.threads": 1}, 0, 0, 1,
+        {"epochs": 40, "runtime.threads": 1}, 0, 0, 1,
     )  # fmt: skip
     made: list[Any] = []
     array = executor.submit_array
@@ -229,7 +229,7 @@ def test_the_local_executor_resumes_after_a_warning_and_gives_the_same_numbers(t
     os.kill(begun["pid"], signal.SIGUSR2)
     assert made[0].result() == 0
     (row,) = survey.take()
-    assert (row.state, row.settings) == (State.DONE, "epochs=20 runtime.threads=1")
+    assert (row.state, row.settings) == (State.DONE, "epochs=40 runtime.threads=1")
     assert json.loads(next(runs.glob("*/*/seed-0/result.json")).read_text())["resumed"] == 1
     finish(["run", TINY["bp"], *words], here)
     assert numbers(runs) == numbers(here)
