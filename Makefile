@@ -62,7 +62,7 @@ docs: $(READY) ## build the site of the documentation into site/ (needs no netwo
 
 dist: $(READY) ## build wheel and source archive into dist/, check them, install them elsewhere and try them
 	rm -rf dist
-	$(BIN)/python -m build --no-isolation --outdir dist . > /dev/null
+	$(BIN)/python -m build --no-isolation -o dist . > /dev/null
 	$(BIN)/python -m twine check --strict dist/*
 	$(BIN)/python -m tests.site.installed dist
 

@@ -142,22 +142,24 @@ def _place() -> str:
 
 
 def _born(pid: int) -> str:
+    return stat[19] if len(stat := _stat(pid)) > 19 else ""
+
+
+def _stat(pid: int) -> list[str]:
+    """What the kernel says of a process behind its name, its state first; nothing where it does not say."""
     try:
-        return (
-            Path(f"/proc/{pid}/stat")
-            .read_text(encoding="ascii", errors="replace")
-            .rpartition(")")[2]
-            .split()[19]
-        )
-    except (OSError, IndexError):
-        return ""
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return []
+    return text.rpartition(")")[2].split()
 
 
 def _runs(pid: int) -> bool:
+    """Whether it is there and no zombie: in a container whose first process reaps nobody, the dead keep their pids."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except OSError:  # another user's
-        return True
-    return True
+        pass
+    return _stat(pid)[:1] not in (["Z"], ["X"])

@@ -129,6 +129,7 @@ def test_an_interrupted_bench_prints_what_there_is_and_replaces_no_whole_one(tmp
         [sys.executable, str(ROOT / "cli.py"), "bench", "pipeline", *words],
         cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # background shells ignore it
     )  # fmt: skip
     assert process.stderr is not None
     for line in process.stderr:

@@ -4,6 +4,7 @@ import errno
 import json
 import multiprocessing
 import os
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -94,6 +95,22 @@ def test_a_dead_process_of_this_host_is_followed_at_once(tmp_path: Path, said: l
     with hold(tmp_path, said):
         pass
     assert said == []
+
+
+def test_a_zombie_of_this_host_is_dead(tmp_path: Path, said: list[str]) -> None:
+    """In a container whose first process reaps nobody, a killed run keeps its pid."""
+    child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+    child.start()
+    assert child.pid is not None
+    its = replace(Holder.here(10.0), pid=child.pid, born=holder._born(child.pid), token="z")
+    (tmp_path / ".holder").write_text(json.dumps(asdict(its)))
+    with pytest.raises(InUse), hold(tmp_path, said):
+        pass
+    os.kill(child.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # ended, and still there
+    with hold(tmp_path, said):
+        assert holder._runs(os.getpid())
+    child.join()
 
 
 def test_without_locks_the_holder_alone_keeps_runs_apart(

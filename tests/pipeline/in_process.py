@@ -103,7 +103,7 @@ def assert_equal(recipe: Any) -> Outcome:
     assert found.tests == expected.tests
     assert found.state.keys() == expected.state.keys()
     assert [n for n, value in found.state.items() if not torch.equal(value, expected.state[n])] == []
-    assert recipe.max_steps in (None, len(found.losses))
+    assert recipe.max_steps is None or len(found.losses) <= recipe.max_steps  # a short run ends with its data
     assert found.losses
     assert found.tests
     assert found.state

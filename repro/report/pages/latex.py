@@ -119,7 +119,7 @@ def _widths(columns: list[Column], body: list[list[str]]) -> list[int | None]:
     longest = [
         max(len(word) for row in body for word in (row[i] or "-").split()) for i in range(len(columns))
     ]
-    return [None if n is None else max(longest[i] + 1, min(n, int(n * share))) for i, n in enumerate(wanted)]
+    return [None if n is None else max(longest[i] + 2, min(n, int(n * share))) for i, n in enumerate(wanted)]
 
 
 def _wrapped(column: Column, words: list[str]) -> int | None:
