@@ -61,13 +61,13 @@ def order(group: Group) -> tuple[object, ...]:
     )
 
 
-def note(group: Group, *more: str) -> str:
-    """The last cell of a row: its marks, seeds on several machines, seeds left out."""
+def note(group: Group, *more: str, times: bool = True) -> str:
+    """The last cell of a row: its marks, seeds on several machines, seeds left out; `times`: whether the row has any."""
     words = [*more, *group.marks]
     for kind, value in (("machines", group.machine), ("thread counts", group.threads)):
         if " / " in value:
             words.append(f"mixed {kind}: {value}")
-    if untimed := sum(not run.timed for run in group.complete):
+    if times and (untimed := sum(not run.timed for run in group.complete)):
         words.append(f"no times of {untimed} seed(s): sequential engine, or several runs at once")
     bad = [run.status for run in group.runs if run.status != "complete"]
     words += [f"{bad.count(status)} seed(s) {status}" for status in sorted(set(bad))]

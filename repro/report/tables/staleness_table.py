@@ -60,7 +60,7 @@ def row(group: Group, groups: list[Group]) -> dict[str, Value]:
         "delay": delay(group),
         "final_loss": group.measured(last(name)),
         "gap": None if base is None else difference(group, base, last(name)),
-        "note": note(group, words),
+        "note": note(group, words, times=False),
     }
 
 
