@@ -210,6 +210,7 @@ def test_what_was_fresh_once_is_not_fresh_when_it_goes_on(
     ]
 
 
+@pytest.mark.faults  # 40 s: a whole run beside one that is warned and resumed
 def test_the_local_executor_resumes_after_a_warning_and_gives_the_same_numbers(tmp_path: Path) -> None:
     """The warning that SLURM gives before it pre-empts: the run ends in order, is called again, and goes on."""
     words = ["--set", "epochs=40", *SMOKE]
