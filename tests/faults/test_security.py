@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import pickle
+import re
 import tarfile
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -249,6 +250,16 @@ def test_everything_of_a_run_is_escaped_in_the_page(tmp_path: Path) -> None:
     make_run(tmp_path, "fr-resnet98-k2", 0, status="failed", error=poison, label=poison)
     text, _ = html.page(tmp_path, profile="smoke")
     assert "alert(1)" in text, "the poison has reached the page"
+    text, own, end = text.rpartition(
+        '<script id="page">'
+    )  # the page's one script: a file of the package, at its end
+    code = end.removesuffix("</script>\n</body></html>\n")
+    assert own
+    assert "</script" not in code
+    assert "alert(" not in code
+    assert not re.search(r"innerHTML|insertAdjacentHTML|document\.write|\beval\b", code), (
+        "makes markup of a text"
+    )
     reader = Reader()
     reader.feed(text)
     assert "script" not in reader.found
