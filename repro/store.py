@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
@@ -103,14 +102,26 @@ class RunFolder:
         return self.path / "result.json"
 
     @property
-    def lock(self) -> Path:
-        """Held by the process that runs this seed."""
-        return self.path / ".lock"
-
-    @property
     def checkpoints(self) -> Path:
         """Consistent states of all blocks."""
         return self.path / "checkpoints"
+
+    def read_recipe(self) -> dict[str, Any]:
+        """The resolved recipe; empty where there is none or it cannot be read."""
+        try:
+            text = (self.path / "recipe.yaml").read_text(encoding="utf-8")
+            found = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        except (OSError, ValueError, yaml.YAMLError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def read_environment(self) -> dict[str, Any]:
+        """Versions, devices, command line and what it asked for; empty where there is none or it cannot be read."""
+        try:
+            found = json.loads((self.path / "env.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
 
     def read_result(self) -> dict[str, Any] | None:
         """The result, or None where there is none or it cannot be read."""
@@ -213,30 +224,28 @@ def read_runs(root: Path, recipe: str = "*") -> list[StoredRun]:
     return sorted(_scan(root, recipe), key=lambda r: (r.recipe_name, r.hash, r.seed))
 
 
-def _scan(root: Path, name: str) -> Iterator[StoredRun]:
-    for path in root.glob(f"{name}/*/seed-*"):
+def seed_folders(root: Path, recipe: str = "*") -> Iterator[tuple[RunFolder, int]]:
+    """Every folder of a seed under `root`, or of one recipe, with the seed that its name says."""
+    for path in root.glob(f"{recipe}/*/seed-*"):
         digits = path.name.removeprefix("seed-")
-        if not path.is_dir() or not digits.isdigit() or str(int(digits)) != digits:
+        if path.is_dir() and digits.isdigit() and str(int(digits)) == digits:
+            yield RunFolder(path), int(digits)
+
+
+def _scan(root: Path, name: str) -> Iterator[StoredRun]:
+    for folder, seed in seed_folders(root, name):
+        path, recipe = folder.path, folder.read_recipe()
+        if not recipe:
             continue
-        folder = RunFolder(path)
-        recipe: dict[str, Any] = {}
-        environment: dict[str, Any] = {}
-        with contextlib.suppress(OSError, ValueError, yaml.YAMLError):
-            recipe = yaml.load(
-                (path / "recipe.yaml").read_text(encoding="utf-8"),
-                Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader),
-            )
-            environment = json.loads((path / "env.json").read_text(encoding="utf-8"))
-        if not isinstance(recipe, dict) or not recipe:
-            continue
+        environment = folder.read_environment()
         result, note = folder.read_result(), ""
         if result is not None:
             identity = (result.get("recipe"), result.get("hash"), result.get("seed"))
-            if identity != (path.parent.parent.name, path.parent.name, int(digits)):
+            if identity != (path.parent.parent.name, path.parent.name, seed):
                 continue  # a copy under another name: it counts once, where it was made
             result = comparable(result)
             if result["status"] == COMPLETE and not folder.finished():
                 result, note = None, "metrics.jsonl does not hold the steps that result.json names"
         yield StoredRun(
-            folder, path.parent.parent.name, path.parent.name, int(digits), recipe, environment, result, note
+            folder, path.parent.parent.name, path.parent.name, seed, recipe, environment, result, note
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -75,7 +74,6 @@ def _submitted(group: list[Wanted], request: Request, runs: Path, executor: Any)
             overrides=one.overrides,
             seed=one.seed,
             submitted=time.time(),
-            user=getpass.getuser(),
             partition=request.partition,
             log=str(job.paths.stderr),
         )

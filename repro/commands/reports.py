@@ -32,9 +32,9 @@ def print_table(
         names = tables.names()
         print("\n".join(f"{key:<24} {text}" for key, text in names.items()))
         return 0
-    _one_of("--format", format, TABLE_FORMATS)
+    one_of("--format", format, TABLE_FORMATS)
     if profile is not None:
-        _one_of("--profile", profile, PROFILES)
+        one_of("--profile", profile, PROFILES)
 
     from repro.report.pages.formats import render
 
@@ -42,7 +42,7 @@ def print_table(
     built = tables.build(
         name, folder, profile=profile, select=select, reference=reference, fallback=runs is None, at=at
     )
-    ascii_only = format == "txt" and not _prints_unicode()
+    ascii_only = format == "txt" and not prints_unicode()
     sys.stdout.write(render(built, format, ascii=ascii_only))
     sys.stdout.flush()
     if format != "txt":  # the text form lists them itself
@@ -62,9 +62,9 @@ def draw_figures(
     """Draw figures; their paths go to stdout, what is missing to stderr."""
     formats = [word.strip() for word in format.split(",") if word.strip()]
     for word in formats:
-        _one_of("--format", word, FIGURE_FORMATS)
+        one_of("--format", word, FIGURE_FORMATS)
     if profile is not None:
-        _one_of("--profile", profile, PROFILES)
+        one_of("--profile", profile, PROFILES)
     place, folder = written_to(out, paths.figures()), runs_to_read(runs, reference)
 
     from repro.report import figures
@@ -91,7 +91,7 @@ def print_diff(a: str, b: str, runs: Path | None) -> None:
     from repro.report.pages.formats import render
 
     sys.stdout.write(
-        render(compare(a, b, runs_to_read(runs), fallback=runs is None), "txt", ascii=not _prints_unicode())
+        render(compare(a, b, runs_to_read(runs), fallback=runs is None), "txt", ascii=not prints_unicode())
     )
 
 
@@ -100,7 +100,7 @@ def write_page(
 ) -> None:
     """Write the HTML page, or the `paper`; paths go to stdout, what is missing to stderr."""
     if profile is not None:
-        _one_of("--profile", profile, PROFILES)
+        one_of("--profile", profile, PROFILES)
     usual = paths.page().with_suffix(".tex") if paper else paths.page()
     place, folder = written_to(out, usual), runs_to_read(runs, reference)
     if paper and place.suffix != ".tex":
@@ -128,12 +128,14 @@ def refresh_readme(readme: Path) -> None:
         print(path)
 
 
-def _one_of(option: str, value: str, allowed: Sequence[str]) -> None:
+def one_of(option: str, value: str, allowed: Sequence[str]) -> None:
+    """UserError, with the nearest match, where an option has none of the values that it may have."""
     if value not in allowed:
         raise UserError(
             f"{option} {value!r} is unknown.{nearest(value, allowed)} Allowed: {', '.join(allowed)}"
         )
 
 
-def _prints_unicode() -> bool:
+def prints_unicode() -> bool:
+    """Whether stdout takes more than ASCII."""
     return (sys.stdout.encoding or "ascii").lower().replace("-", "").startswith("utf")

@@ -10,11 +10,12 @@ from datetime import datetime
 from pathlib import Path
 
 from repro import paths
+from repro.commands.reports import TABLE_FORMATS, one_of, prints_unicode
 from repro.commands.resolve import choose_seeds, is_file
 from repro.commands.runs_folder import holds_runs, runs_to_read
 from repro.errors import UserError
 from repro.recipe.suite import recipe_settings
-from repro.report.pages.formats import FORMATS, render
+from repro.report.pages.formats import render
 from repro.report.table import Column, Table, Value
 from repro.standing.seed_standing import Standing, State, iso
 from repro.standing.survey import Survey
@@ -51,8 +52,7 @@ def show_status(
 
     Without RECIPE all that has been begun or submitted; with it also the seeds that are not started.
     """
-    if format not in FORMATS:
-        raise UserError(f"--format {format!r} is unknown. Allowed: {', '.join(FORMATS)}")
+    one_of("--format", format, TABLE_FORMATS)
     if watch and format != "txt":
         raise UserError(f"--watch shows a screen, or lines; take --format {format} without it")
     survey = Survey(_folder(runs))
@@ -66,9 +66,7 @@ def show_status(
     if not rows and format == "txt":
         print(f"nothing has been run in {survey.runs}", file=sys.stderr)
         return 0
-    ascii_only = format == "txt" and not (sys.stdout.encoding or "ascii").lower().replace("-", "").startswith(
-        "utf"
-    )
+    ascii_only = format == "txt" and not prints_unicode()
     sys.stdout.write(render(_table(rows, survey.runs, format != "txt"), format, ascii=ascii_only))
     return 0
 

@@ -10,9 +10,10 @@ from datetime import timedelta
 from typing import NoReturn
 
 import torch
-from torch.distributed import PrefixStore, Store, TCPStore  # type: ignore[attr-defined]
+from torch.distributed import Store  # type: ignore[attr-defined]
 
 from repro.cores import cores
+from repro.engine.transport.meeting import Meeting
 from repro.errors import MissingError, ReproError, UserError
 from repro.hosts.agreement import Hello, code_digest, disagreement, settings, told_apart
 from repro.hosts.interfaces import Interface, choose_interface
@@ -77,14 +78,13 @@ def refuse(world: World, error: ReproError, runtime: RuntimeSpec, store: Store |
 def _store(world: World, runtime: RuntimeSpec) -> Store:
     patience = timedelta(seconds=runtime.join_seconds)
     try:
-        store = TCPStore(world.address, world.port, is_master=False, timeout=patience, wait_for_workers=False)
+        return Meeting(world.port, world.address, prefix=world.prefix).store(patience)
     except RuntimeError as error:
         words = (str(error).splitlines() or ["?"])[0]
         raise MissingError(
             f"rank {world.rank} on {socket.gethostname()} cannot reach torchrun's store at {world.address}:{world.port} "
             f"within {runtime.join_seconds:g} s (runtime.join_seconds): {words}"
         ) from None
-    return PrefixStore(world.prefix, store)
 
 
 def _all_hellos(store: Store, world: World, runtime: RuntimeSpec) -> list[Hello]:

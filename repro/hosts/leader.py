@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.engine.processes import checkpoint
-from repro.engine.processes.child import Child
+from repro.engine.processes.child import Child, ending
 from repro.engine.transport.meeting import Meeting
 from repro.errors import UserError
 from repro.hosts.agreement import Hello, digest, placement, settings
@@ -203,12 +203,7 @@ class FarBlock:
 
     def _end(self, code: int | None, pid: int, said: str) -> None:
         self._gone, self.exitcode, self.pid = True, code, pid
-        how = (
-            f"was ended by signal {-code}"
-            if code is not None and code < 0
-            else f"ended with exit code {code}"
-        )
-        self.end_words = f"its process (pid {pid} on {self._host}) {how}"
+        self.end_words = f"its process (pid {pid} on {self._host}) {ending(code)}"
         if said:
             with suppress(OSError), self._log.open("a", encoding="utf-8") as log:
                 log.write(said)

@@ -14,13 +14,14 @@ from typing import Any
 from repro import data
 from repro.engine.processes import fork_server as server
 from repro.engine.processes.child import Child, end_all, start_child
+from repro.engine.processes.launch import Launch
 from repro.engine.transport.meeting import Meeting
 from repro.errors import ReproError, UserError
 from repro.hosts.agreement import digest, settings
 from repro.hosts.interfaces import Interface
 from repro.hosts.wire import Wire
 from repro.planning.block_times import BlockTimes
-from repro.planning.run_plan import Plan, data_root, packed
+from repro.planning.run_plan import Plan, data_root
 from repro.recipe import Recipe, StragglerSpec, run_hash
 
 QUIET_SECONDS = 5.0  # without a word of the child: say what it waits for
@@ -104,24 +105,16 @@ class Member:
         times = job["block_times"]
         meeting = replace(Meeting(**job["meeting"]), interface=self.interface.name)
         status = server.context(plan.devices[block]).RawArray("q", 3 * plan.blocks)
-        child = start_child(
-            (block,),
-            plan.devices[block],
-            {
-                "plan": packed(plan),
-                "blocks": (block,),
-                "seed": job["seed"],
-                "meeting": meeting,
-                "checkpoints": scratch if job["saves"] else None,
-                "resume": resume,
-                "final_weights": None,
-                "log": scratch / "blocks.log",
-                "typical_seconds": job["typical_seconds"],
-                "block_times": None if times is None else tuple(BlockTimes(**t) for t in times),
-            },
-            status,
+        launch = Launch(
+            plan,
+            job["seed"],
+            checkpoints=scratch if job["saves"] else None,
+            resume=resume,
+            typical_seconds=job["typical_seconds"],
+            block_times=None if times is None else tuple(BlockTimes(**t) for t in times),
         )
-        return child, status, block
+        own = launch.job((block,), meeting, scratch / "blocks.log")
+        return start_child((block,), plan.devices[block], own, status), status, block
 
     def _watch(self, child: Child, status: Any, block: int, scratch: Path) -> None:
         known: list[int] = []

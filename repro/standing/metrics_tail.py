@@ -34,15 +34,6 @@ def reached(metrics: Path) -> Reached:
     return Reached(batches, epoch, pace)
 
 
-def holds(metrics: Path, steps: object) -> bool:
-    """Whether the file ends whole and has this number of steps, without reading its rows."""
-    try:
-        data = metrics.read_bytes()
-    except OSError:
-        return steps == 0
-    return data[-1:] in (b"", b"\n") and data.count(b'"kind": "step"') == steps
-
-
 def _rows(metrics: Path) -> list[dict[str, Any]]:
     """The rows in the last TAIL_BYTES of the file."""
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -11,16 +10,12 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-import yaml
-
 from repro.cluster.slurm_queue import Queued
 from repro.cluster.submissions import SILENCE_SECONDS, Job, Submission
 from repro.holding import holder as holders
 from repro.holding.holder import Found, moment
-from repro.standing.metrics_tail import holds, reached
+from repro.standing.metrics_tail import reached
 from repro.store import COMPLETE, RunFolder
-
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class State(StrEnum):
@@ -64,11 +59,11 @@ class Standing:
 def of_folder(folder: RunFolder, now: float | None = None) -> Standing | None:
     """The standing of a seed's folder; None where it holds no run. `now`: Unix seconds."""
     now = time.time() if now is None else now
-    recipe = _yaml(folder)
+    recipe = folder.read_recipe()
     found = holders.read(folder.path)
     if not recipe and found is None:
         return None
-    environment = _environment(folder)
+    environment = folder.read_environment()
     given = environment.get("given")
     base = Standing(
         recipe=folder.path.parent.parent.name,
@@ -127,7 +122,7 @@ def _ended(folder: RunFolder, base: Standing, result: Mapping[str, Any]) -> Stan
     status, steps = str(result["status"]), result.get("num_steps")
     with suppress(OSError):
         base = replace(base, since=folder.result.stat().st_mtime)
-    if status == COMPLETE and holds(folder.metrics, steps):
+    if folder.finished():
         return replace(base, state=State.DONE, batch=steps, batches=steps, epoch=base.epochs)
     far = reached(folder.metrics)
     base = replace(base, batch=far.batches, batches=steps, epoch=far.epoch)
@@ -204,20 +199,3 @@ def iso(seconds: float | None) -> str | None:
 
 def _number(value: object) -> float | None:
     return float(value) if isinstance(value, (int, float)) else None
-
-
-def _yaml(folder: RunFolder) -> dict[str, Any]:
-    try:
-        text = (folder.path / "recipe.yaml").read_text(encoding="utf-8")
-        found = yaml.load(text, Loader=_LOADER)
-    except (OSError, ValueError, yaml.YAMLError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _environment(folder: RunFolder) -> dict[str, Any]:
-    try:
-        found = json.loads((folder.path / "env.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -12,7 +12,7 @@ from repro.cluster import slurm_queue, submissions
 from repro.cluster.slurm_queue import Queued
 from repro.cluster.submissions import Job
 from repro.standing.seed_standing import Standing, State, changed, of_folder, with_job
-from repro.store import RunFolder
+from repro.store import RunFolder, seed_folders
 
 _Key = tuple[str, str, str, int]
 Ask = Callable[[], Mapping[str, Queued] | None]
@@ -38,12 +38,8 @@ class Survey:
         return sorted(rows, key=lambda r: (r.recipe, r.profile, r.settings, r.seed, r.hash))
 
     def _folders(self, names: Sequence[str]) -> list[RunFolder]:
-        found = []
-        for path in self.runs.glob("*/*/seed-*"):
-            digits, recipe = path.name.removeprefix("seed-"), path.parent.parent.name
-            if digits.isdigit() and str(int(digits)) == digits and (not names or recipe in names):
-                found.append(RunFolder(path))
-        return found
+        found = (folder for folder, _ in seed_folders(self.runs))
+        return [folder for folder in found if not names or folder.path.parent.parent.name in names]
 
     def _of(self, folder: RunFolder, now: float) -> Standing | None:
         try:

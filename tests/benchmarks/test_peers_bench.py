@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +14,7 @@ from repro.benchmarks.peers import PeersBench
 from repro.benchmarks.pipeline import PipelineBench
 from repro.errors import UserError
 from repro.report import figures, tables
-from tests.conftest import ROOT
+from tests.programs import start
 
 SMALL = ["--set", "model=tiny", "--set", "image_size=8", "--set", "batch_size=8", "--set", "rounds=1"]
 
@@ -125,12 +122,7 @@ def test_an_interrupted_bench_prints_what_there_is_and_replaces_no_whole_one(tmp
         "--set",
         "stretch=60",
     ]
-    process = subprocess.Popen(
-        [sys.executable, str(ROOT / "cli.py"), "bench", "pipeline", *words],
-        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # background shells ignore it
-    )  # fmt: skip
+    process = start("bench", "pipeline", *words, cwd=tmp_path)
     assert process.stderr is not None
     for line in process.stderr:
         if "2/2" in line:

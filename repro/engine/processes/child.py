@@ -84,9 +84,12 @@ def how_it_ended(process: Any) -> str:
     process.join(GRACE_SECONDS)
     if told := getattr(process, "end_words", ""):  # of one on another host
         return str(told)
-    code = process.exitcode
-    how = f"was ended by signal {-code}" if code is not None and code < 0 else f"ended with exit code {code}"
-    return f"its process (pid {process.pid}) {how}"
+    return f"its process (pid {process.pid}) {ending(process.exitcode)}"
+
+
+def ending(code: int | None) -> str:
+    """An exit code of multiprocessing in words."""
+    return f"was ended by signal {-code}" if code is not None and code < 0 else f"ended with exit code {code}"
 
 
 def end_all(children: Sequence[Child]) -> None:

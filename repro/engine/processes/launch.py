@@ -91,7 +91,7 @@ class Launch:
         log, failure = open_log(self.folder), None
         try:
             for blocks in shares:
-                job = self._job(blocks, meeting, log)
+                job = self.job(blocks, meeting, log)
                 if team is None or 0 in blocks:
                     children.append(start_child(blocks, plan.devices[0], job, status))
                 else:
@@ -108,7 +108,7 @@ class Launch:
         summaries = [summary for c in children for _, summary in sorted(c.summaries.items())]
         return on_one_clock(summaries, meeting.hosts)
 
-    def _job(self, blocks: tuple[int, ...], meeting: Meeting, log: Path) -> dict[str, Any]:
+    def job(self, blocks: tuple[int, ...], meeting: Meeting, log: Path) -> dict[str, Any]:
         """What a process needs to run `blocks`."""
         return {
             "plan": packed(self.plan),

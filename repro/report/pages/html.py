@@ -11,7 +11,7 @@ from pathlib import Path
 
 from repro.report import figures, tables
 from repro.report.stored.group import Group
-from repro.report.stored.source import Source
+from repro.report.stored.source import Found, Source
 from repro.report.table import Column, Table, Value, grid
 
 TITLE = "Decoupled pipeline training and gradient approximation: what the stored runs say"
@@ -53,8 +53,8 @@ def page(
     built = {name: tables.build_from(name, source, select) for name in names}
     drawn, notes = _drawings(source)
     described, pictures = tables.names(), figures.names()
-    groups = source.find(lambda run: True).groups
-    known = {group.recipe for group in groups}
+    found = source.find(lambda run: True)
+    known = {group.recipe for group in found.groups}
     figure = {name: _figure(name, svg, pictures[name], source) for name, svg in drawn.items()}
     parts = ["".join(figure[name] for name in FIRST if name in figure)]
     for name, table in built.items():
@@ -63,7 +63,7 @@ def page(
         parts.append(_section(name, name, words))
     rest = "".join(figure[name] for name in figure if name not in FIRST)
     parts.append(_section("figures", "Figures", rest + _list("Not drawn or left out", notes)))
-    parts.append(_section("runs", "Runs: environment and commands", _runs(source)))
+    parts.append(_section("runs", "Runs: environment and commands", _runs(found)))
     links = "".join(f'<a href="#{n}">{n}</a> ' for n in (*built, "figures", "runs"))
     style, script = (
         (_HERE / name).read_text(encoding="utf-8").replace("</", "<\\/") for name in ("page.css", "page.js")
@@ -178,9 +178,8 @@ def _list(title: str, words: Sequence[str]) -> str:
     return f"<p class='caption'>{title}:</p><ul class='problems'>{items}</ul>" if words else ""
 
 
-def _runs(source: Source) -> str:
+def _runs(found: Found) -> str:
     """A row per recipe and hash: seeds, machine, versions, commit, and the command that made them."""
-    found = source.find(lambda run: True)
     rows: list[str] = []
     seen: set[str] = set()
     for group in found.groups:
