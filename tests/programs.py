@@ -68,19 +68,21 @@ def call(*words: str, timeout: float = 120, **more: Any) -> subprocess.Completed
     return subprocess.CompletedProcess(process.args, process.returncode, out, errors)
 
 
-def wait_for(process: subprocess.Popen[str], words: str, seconds: float = 90) -> str:
-    """Read stderr until a line holds `words`."""
+def wait_for(process: subprocess.Popen[str], *words: str, seconds: float = 90) -> str:
+    """Read stderr until each of `words` has been in a line, in any order."""
     assert process.stderr is not None
     seen = ""
+    missing = set(words)
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         line = process.stderr.readline()
         seen += line
-        if words in line:
+        missing -= {word for word in missing if word in line}
+        if not missing:
             return seen
         if not line and process.poll() is not None:
             break
-    raise AssertionError(f"'{words}' did not come:\n{seen}")
+    raise AssertionError(f"{sorted(missing)} did not come:\n{seen}")
 
 
 def finish(words: Sequence[str], folder: Path, timeout: float = 120) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from repro.store import RunFolder
+from repro.holding import holding
 from tests.report.factory import make_run
 
 NAME = "bp-resnet98-k2"
@@ -47,10 +47,7 @@ def test_yes_removes_them_and_the_rest_stays(place: Path, repro: Repro) -> None:
 
 
 def test_a_run_under_way_is_left_alone(place: Path, repro: Repro) -> None:
-    import filelock
-
-    busy = next(place.glob("*/*/seed-2"))
-    with filelock.FileLock(RunFolder(busy).lock):
+    with holding(next(place.glob("*/*/seed-2")), blocking=False, say=print):
         done = repro("clean", "--runs", str(place), "--yes")
     assert "in use" in done.stderr
     assert seeds(place) == ["seed-0", "seed-2"]

@@ -107,8 +107,7 @@ def test_an_interruption_ends_all_jobs_and_the_same_command_goes_on(
 ) -> None:
     words = [*EVEN, "--engine", "sequential", "--seeds", "2", "--jobs", "2", "--runs", str(tmp_path)]
     process = start(*words)
-    wait_for(process, "epoch 2")
-    wait_for(process, "epoch 3")
+    wait_for(process, "seed 0: epoch 2", "seed 1: epoch 2")  # each has its first checkpoint
     below = children(process.pid)
     os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
     _, errors = process.communicate(timeout=40)

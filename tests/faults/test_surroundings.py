@@ -110,7 +110,7 @@ def test_b50_four_blocks_with_loader_processes_started_as_a_module(tmp_path: Pat
         stderr=subprocess.PIPE,
         text=True,
     )
-    wait_for(process, "epoch 1", 120)
+    wait_for(process, "epoch 1", seconds=120)
     below = children(process.pid)
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
