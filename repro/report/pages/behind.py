@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any
 
+from repro.report.pages.unbroken import unbroken
 from repro.report.stored.group import Group
 from repro.report.stored.source import Source
 from repro.report.table import Measured, Runs, Table
@@ -96,14 +97,14 @@ def _row(number: str, group: Group) -> str:
     """Seeds, machine, versions, commit, and the command that makes a group's runs again."""
     runs = group.complete or list(group.runs)
     environment = runs[0].environment
-    name = escape(", ".join((group.recipe, *group.variant_words)))
+    name = unbroken(", ".join((group.recipe, *group.variant_words)))
     seeds = f"{', '.join(map(str, _seeds(group)))} ({len(group.complete)}/{len(group.started)})"
     threads = f"{group.threads} thread{'' if group.threads == '1' else 's'} a block"
     typed = sorted({" ".join(map(str, r.environment.get("command") or ())) for r in runs} - {""})
     place = f"<small>{escape(group.profile)}, <code>{escape(group.hash)}</code></small>"
     cells = [
         f"<b>{number}</b>", f"{name}<br>{place}", escape(seeds), _environment(group.machine, environment, threads),
-        f"<code>{escape(_again(group))}</code>" + "".join(f"<br><small>{escape(words)}</small>" for words in typed),
+        f"<code>{unbroken(_again(group))}</code>" + "".join(f"<br><small>{unbroken(words)}</small>" for words in typed),
     ]  # fmt: skip
     return f'<tr id="{number}">' + "".join(f"<td>{c}</td>" for c in cells) + "</tr>\n"
 

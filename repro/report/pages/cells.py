@@ -7,7 +7,11 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from repro.report.pages.behind import Behind
+from repro.report.pages.unbroken import unbroken
 from repro.report.table import Column, Measured, Table, Value, grid
+
+_SHORT = 4  # lines of a list that is not folded
+_NOTE = 22  # letters that a column without a width of its own has at least, where it holds sentences
 
 
 def html_table(table: Table, runs: Behind) -> str:
@@ -19,7 +23,7 @@ def html_table(table: Table, runs: Behind) -> str:
         head = "".join(f'<th scope="col"{_look(c)}>{escape(c.header)}</th>' for c in shown)
         bodies = "".join(_bodies(table, columns, cells, runs))
         parts.append(f'<div class="scroll"><table><thead><tr>{head}</tr></thead>\n{bodies}</table></div>')
-    parts += [f"<p class='caption'>{words_of(words)}</p>" for words in caption]
+    parts += [f"<p class='caption'>{unbroken(words)}</p>" for words in caption]
     parts.append(listed("Problems", [words for words in table.problems if words not in caption]))
     return "\n".join(part for part in parts if part)
 
@@ -30,17 +34,11 @@ def anchor(table: str, group: str) -> str:
 
 
 def listed(title: str, words: Sequence[str]) -> str:
-    """A list with a title; "" without words."""
-    items = "".join(f"<li>{words_of(w)}</li>" for w in words)
-    return f"<p class='caption'>{title}:</p><ul class='problems'>{items}</ul>" if words else ""
-
-
-def words_of(words: str) -> str:
-    """Escaped; recipes and options (top1-resnet20-s1, --profile) are not broken at their hyphens."""
-    parts = re.split(r"([\w.]*-[-\w.=,]*\w)", words)
-    return "".join(
-        f'<span class="whole">{escape(p)}</span>' if i % 2 else escape(p) for i, p in enumerate(parts)
-    )
+    """A list with a title, folded where it is long; "" without words."""
+    items = "".join(f"<li>{unbroken(w)}</li>" for w in words)
+    state = " open" if len(words) <= _SHORT else ""
+    head = f"<summary>{escape(title)} ({len(words)})</summary>"
+    return f'<details class="problems"{state}>{head}<ul>{items}</ul></details>' if words else ""
 
 
 def _bodies(table: Table, columns: list[Column], cells: list[list[str]], runs: Behind) -> list[str]:
@@ -83,7 +81,8 @@ def _row(columns: list[Column], values: Mapping[str, Value], words: list[str], r
         hidden = f' data-value="{escape(str(value))}"' if column.once and not shown else ""
         undecided = column.name == "verdict" and "undecided" in str(values.get("note"))
         look = ' class="undecided"' if undecided else _look(column, shown)
-        text = words_of(shown) + ("<br><small>undecided</small>" if undecided else "")
+        text = f'<span class="whole">{escape(shown)}</span>' if column.number else unbroken(shown)
+        text += "<br><small>undecided</small>" if undecided else ""
         parts.append(f"<td{look}{hidden}>{text}{links}</td>")
     if not linked and values.get("recipe"):
         parts[0] = parts[0].replace("</td>", f"{runs.links(runs.of_recipe(str(values['recipe'])))}</td>")
@@ -95,6 +94,6 @@ def _look(column: Column, words: str | None = None) -> str:
     if column.number:
         return ' class="number"'
     verdict = f' class="{escape(words.replace(" ", "-"))}"' if column.name == "verdict" and words else ""
-    share = 0.75 if (column.wrap or 0) > 30 else 0.4  # notes are long
-    width = f' style="min-width:{share * column.wrap:.0f}ch"' if column.wrap else ""
-    return verdict + width
+    share = 0.55 if (column.wrap or 0) > 30 else 0.4  # notes are long
+    letters = share * column.wrap if column.wrap else _NOTE if column.name == "note" else 0
+    return verdict + (f' style="min-width:{letters:.0f}ch"' if letters else "")

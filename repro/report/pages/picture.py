@@ -8,7 +8,7 @@ from collections import Counter
 
 def inline(svg: str, name: str) -> str:
     """An SVG file as an element of a page: no XML head, and ids of its own so that pictures do not mix."""
-    body = svg[svg.index("<svg") :]
+    body = re.sub(r"<metadata>.*?</metadata>\s*", "", svg[svg.index("<svg") :], flags=re.DOTALL)
     body = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', body)
     body = re.sub(r'href="#([^"]+)"', rf'href="#{name}-\1"', body)
     return re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", body)
