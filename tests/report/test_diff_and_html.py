@@ -131,3 +131,23 @@ def test_a_compact_picture_keeps_its_letters_size_its_words_and_its_looks() -> N
     assert "<text>0.00125</text>" in small, "a number that is read is not cut"
     other = picture.compact(svg.replace("</g>", f"{path.replace('red', 'blue')}</g>"), "loss")
     assert other.count("<path") == 2
+
+
+def test_a_page_of_foreign_and_broken_files_says_so(tmp_path: Path) -> None:
+    """No trace, whatever lies in the folder: other people's files, a result cut off, a recipe that is none."""
+    run = make_run(tmp_path / "runs", "bp-resnet98-k2", 0, epochs=training(2))
+    cut = make_run(tmp_path / "runs", "bp-resnet98-k2", 1, epochs=training(2))
+    (cut / "result.json").write_text('{"status": "comp')
+    lost = make_run(tmp_path / "runs", "bp-resnet98-k2", 2, epochs=training(2))
+    (lost / "recipe.yaml").write_text("- {a: [")
+    (tmp_path / "runs" / "holiday.jpg").write_bytes(b"\xff\xd8\x00")
+    (run.parent / "seed-x").mkdir()
+    (tmp_path / "runs" / "bench").mkdir()
+    (tmp_path / "runs" / "bench" / "kernels.json").write_text("[1, ")
+    text, notes = html.page(tmp_path / "runs", fallback=False)
+    assert "seed 2 unreadable (recipe.yaml or env.json)" in text.replace('<span class="whole">', "").replace(
+        "</span>", ""
+    )
+    assert "(1/3)" in text
+    assert any("kernels" in words or "benchmark" in words for words in [*notes, text])
+    assert "Traceback" not in text
