@@ -65,6 +65,7 @@ dist: $(READY) ## build wheel and source archive into dist/, check them, install
 	$(BIN)/python -m build --no-isolation -o dist . > /dev/null
 	$(BIN)/python -m twine check --strict dist/*
 	$(BIN)/python -m tests.site.installed dist
+	@test -f LICENSE || echo "There is no LICENSE file: the package names no licence, and PyPI will show none."
 
 tools: ## install a browser, TeX and SLURM, which some tests need (Debian, Ubuntu; as root)
 	apt-get update -qq

@@ -6,6 +6,7 @@ from typing import Any
 
 from repro.report.figures.palette import Style, styles
 from repro.report.figures.panels import source_words, split_panels
+from repro.report.figures.told import curve_words, tell
 from repro.report.stored.curves import over_epochs
 from repro.report.stored.group import Group
 from repro.report.stored.source import Source, experiment, on_text, pipelined
@@ -82,9 +83,10 @@ def _panel(axes: Any, field: str, members: list[Group], looks: dict[str, Style])
         if not curve.x:
             continue
         every = max(1, len(curve.x) // 6)
-        axes.plot(
+        (line,) = axes.plot(
             curve.x, curve.means, color=colour, marker=marker, markersize=3.5, markevery=(i % every, every)
         )
+        tell(line, curve_words(group.legend, "epoch", curve))
         heights += curve.means
         places += curve.x
         if curve.band is not None:
