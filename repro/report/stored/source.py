@@ -95,7 +95,9 @@ class Source:
         own = [] if self.reference else [self.root, self.root.parent, Path("results")]
         for root in [*own, *self._project()]:
             folder = paths.bench(root)
-            parts = [_rows_of(path) for path in (folder / f"{name}.json", *sorted(folder.glob(f"{name}-*.json")))]
+            parts = [
+                _rows_of(path) for path in (folder / f"{name}.json", *sorted(folder.glob(f"{name}-*.json")))
+            ]
             if parts[0] is not None:
                 rows = [row for part in parts if part is not None for row in part["rows"]]
                 return {**parts[0], "rows": rows}, root.resolve() == paths.reference().resolve()
