@@ -24,7 +24,7 @@ def test_the_generated_blocks_are_fresh() -> None:
     pages = (
         (
             README,
-            {"figure", "glance", "verdicts", *(f"asynchronous{x}" for x in ("", "-verdicts"))},
+            {"figure", "glance", "verdicts", *(f"asynchronous{x}" for x in ("", "-figure", "-verdicts"))},
         ),
         (RESULTS, {"headline", "claims"}),
         (ASYNCHRONOUS, {"asynchronous-claims"}),
