@@ -26,7 +26,7 @@ _LEFT_OUT = {
 _OF_ESTIMATORS = ("scale", "kernel", "samples")
 # Settings that were added later: they count only where they are not at their default, so that older hashes stay.
 _ONLY_WHERE_USED: dict[str, Any] = {
-    "timing_only": False, "norm_recalibration": 0, "corrections": [], "method.queues": "split",
+    "timing_only": False, "replicas": 1, "norm_recalibration": 0, "corrections": [], "method.queues": "split",
     "autocast": "none", "tf32": False,
     "optimizer.schedule": "step", "optimizer.cosine_floor": 0.0, "optimizer.cosine_steps": None,
     "optimizer.warmup_steps": 0, "optimizer.warmup_start": 0.0, "optimizer.clip_norm": None, "optimizer.clip": "block",
