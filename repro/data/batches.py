@@ -66,8 +66,8 @@ class Batches:
         if self._order is None or self._order[0] != epoch:
             self._order = (epoch, permutation(derive(self.seed, "order", epoch), self.train_size))
         first = step * self.batch_size
-        part = self._part(self.whole_batch_size_at(batch))
-        return self._order[1][first + part.start : first + part.stop]
+        low, high = self._part(self.whole_batch_size_at(batch))
+        return self._order[1][first + low : first + high]
 
     def test_ids(self, step: int) -> NDArray[np.int64]:
         """Sample ids of a test batch: int64 [n]."""
@@ -76,8 +76,8 @@ class Batches:
 
     def train_batch_size_at(self, batch: int) -> int:
         """True number of samples of a training batch (of the shard)."""
-        part = self._part(self.whole_batch_size_at(batch))
-        return part.stop - part.start
+        first, behind = self._part(self.whole_batch_size_at(batch))
+        return behind - first
 
     def whole_batch_size_at(self, batch: int) -> int:
         """True number of samples of a training batch in all shards together."""
@@ -87,8 +87,8 @@ class Batches:
         """True number of samples of a test batch."""
         return max(0, min(self.test_batch_size, self.test_size - step * self.test_batch_size))
 
-    def _part(self, size: int) -> slice:
-        """The shard's place in a batch of `size` samples."""
+    def _part(self, size: int) -> tuple[int, int]:
+        """The shard's place in a batch of `size` samples: its first one, and the one behind its last."""
         each, more = divmod(size, self.shards)
         start = self.shard * each + min(self.shard, more)
-        return slice(start, start + each + (self.shard < more))
+        return start, start + each + (self.shard < more)

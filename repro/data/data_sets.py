@@ -59,9 +59,7 @@ def identity(spec: DataSpec, root: Path) -> str:
     return f"{spec.name} train={train} test={test} digest={source.digest()[:16]}"
 
 
-def load(
-    spec: DataSpec, root: Path, seed: int, device: str = "cpu", shard: tuple[int, int] = (0, 1)
-) -> Data:
+def load(spec: DataSpec, root: Path, seed: int, device: str = "cpu", shard: tuple[int, int] = (0, 1)) -> Data:
     """Return the batches of `spec` for a run's `seed`, on `device`; reads no images yet.
 
     `spec.seed`, where given, takes the place of the run's seed in order and augmentation. `shard` (i, n): of every

@@ -32,8 +32,8 @@ from repro.models.norm_statistics import DeferredStatistics, batch_norms, set_tr
 from repro.oracle.calibration import fresh_statistics, put_back
 from repro.oracle.late_leaves import differentiate_late
 from repro.oracle.net import Kept, Net, Weights
-from repro.oracle.parts import Part, parts_of
 from repro.oracle.predictors import predictors
+from repro.oracle.shards import Part, parts_of
 from repro.oracle.updates import Updates
 from repro.planning.run_plan import Plan
 

@@ -60,7 +60,7 @@ class Seats:
         if needed > self.places and not self.force:
             raise UserError(
                 f"--jobs {self.jobs} leaves {self.places} of the machine's {what} to a run, but {plan.recipe.name} "
-                f"(engine {plan.engine}, {plan.blocks} block(s), {plan.threads} thread(s) each) takes {needed}: "
+                f"(engine {plan.engine}, {plan.ranks} block(s), {plan.threads} thread(s) each) takes {needed}: "
                 "give fewer jobs or threads, --engine sequential, or --force"
             )
         return replace(plan, jobs=self.jobs)

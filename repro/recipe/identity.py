@@ -71,6 +71,11 @@ def came_later(key: str, value: Any) -> bool:
     return key in _ONLY_WHERE_USED and bool(_ONLY_WHERE_USED[key] == value)
 
 
+def default_of(key: str) -> Any:
+    """What a dotted setting is where the counted settings leave it out: its default, or None where it has none."""
+    return _ONLY_WHERE_USED.get(key)
+
+
 def _estimates(recipe: Recipe) -> bool:
     """Whether any of `gradient` is used: the experiment on bias measures estimators whatever the recipe trains with."""
     gradient = recipe.gradient

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from repro.engine.block.corrector import Corrector
-from repro.engine.block.entry import Entry, Key, as_plain, from_plain
 from repro.engine.block.finite import FiniteCheck
+from repro.engine.block.in_flight import Entry, Key, as_plain, from_plain
 from repro.engine.block.late_weights import LateWeights
 from repro.engine.block.norm_passes import NormPasses
 from repro.engine.block.optimizer import BlockOptimizer

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from repro.engine.block.share import as_row, put_back
+from repro.engine.block.share import put_back
 from repro.schedule import Action
 
 if TYPE_CHECKING:
@@ -17,9 +17,7 @@ def own_row(worker: Worker, action: Action) -> Tensor:
     """The block's gradient of its shard, and in the last block the losses, as one row [n]."""
     losses = worker.losses.taken(action.batch) if worker.last else []
     with worker.watch.measure(action):
-        row = as_row(worker.block.collect(), losses, worker.replica, _places(worker, action))
-    worker.count_memory(row.numel() * row.element_size())
-    return row
+        return worker.share.filled(worker.block.collect(), losses, _places(worker, action))
 
 
 def take_sum(worker: Worker, action: Action, total: Tensor) -> None:

@@ -25,7 +25,7 @@ def summary(worker: Worker, end: float) -> dict[str, Any]:
     intervals = [b - a for a, b in pairwise(worker.losses.times)]
     busy = worker.watch.busy_per_batch()
     sums = 0 if worker.network.sum_replicas is None else worker.network.sum_replicas.held_bytes
-    static = block.static_bytes() + sums
+    static = block.static_bytes() + sums + worker.share.held_bytes
     peak = static + worker.peak_bytes
     if worker.device.type == "cuda" and worker.plan.engine == "processes":  # the allocator knows no blocks
         peak = torch.cuda.max_memory_allocated(worker.device)

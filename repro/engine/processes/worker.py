@@ -13,6 +13,7 @@ from torch import Tensor
 from repro.engine.block.build import build_parts
 from repro.engine.block.predictor import SyntheticInterface
 from repro.engine.block.samples import Key
+from repro.engine.block.share import ShareRow
 from repro.engine.block.stopwatch import Stopwatch
 from repro.engine.processes.delays import Straggler
 from repro.engine.processes.evaluation import Evaluation
@@ -61,6 +62,7 @@ class Worker:
         self.synthetic = (
             SyntheticInterface.build(plan, index, seed, self.device) if self.schedule.synthetic else None
         )
+        self.share = ShareRow(self.replica, plan.recipe.replicas)
         self.losses = Losses(None if self.replica else reporter, self.device)
         self.weights_before = [w.detach().clone() for w in self.block.optimizer.weights]
         self.evaluation_seconds = 0.0
@@ -150,7 +152,7 @@ class Worker:
         elif kind is Kind.RECOMPUTE:
             with self.watch.measure(action):
                 self.block.replay(key)
-            self.count_memory()
+            self._count_memory()
         elif kind is Kind.BACKWARD:
             self._backward(key, action)
         elif kind is Kind.UPDATE:
@@ -207,7 +209,7 @@ class Worker:
                 self.losses.add(key[0], y)
             if self.samples.is_last_micro(key):
                 self.network.announce_forward(key[0])
-            self.count_memory()
+            self._count_memory()
             return
         if self.synthetic is not None:
             self.synthetic.store(key, y, self.samples.data.train_labels(key[0]))
@@ -261,7 +263,7 @@ class Worker:
         assert box is not None
         box.put(envelope, y)
         del y
-        self.count_memory()
+        self._count_memory()
         with self.reporter.waiting("room", envelope.batch, peer), self.watch.waiting(action):
             box.make_room(room)
 
@@ -311,9 +313,8 @@ class Worker:
             if inbox is not None:
                 inbox.finish()
 
-    def count_memory(self, more: int = 0) -> None:
-        """Look at what the block holds now, with `more` bytes of something under way."""
+    def _count_memory(self) -> None:
         boxes = sum(box.held_bytes for box in (self.up, self.down, self.below, self.above) if box is not None)
         extra = 0 if self.synthetic is None else self.synthetic.held_bytes()
-        self.peak_bytes = max(self.peak_bytes, self.block.activation_bytes() + boxes + extra + more)
+        self.peak_bytes = max(self.peak_bytes, self.block.activation_bytes() + boxes + extra)
         self.predictor_bytes = max(self.predictor_bytes, extra)

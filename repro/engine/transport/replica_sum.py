@@ -38,34 +38,32 @@ class ReplicaSum:
 
     def __init__(self, group: Any, replicas: int, block: int, direct: bool) -> None:
         self._group, self._replicas, self._block, self._direct = group, replicas, block, direct
-        self._row = torch.empty(0)  # of this replica, filled up to equal parts
         self._parts = torch.empty(0)  # of all replicas, then the sums
 
     @property
     def held_bytes(self) -> int:
         """Bytes of the buffers."""
-        return 4 * (self._row.numel() + self._parts.numel())
+        return self._parts.numel() * self._parts.element_size()
 
     def __call__(self, row: Tensor) -> Tensor:
-        """The sum of all replicas' rows [n] of float32; PeerLost where one of them has gone."""
+        """The sum of all replicas' rows [n] of float32, n a multiple of their number; PeerLost where one has gone."""
         if row.numel() == 0:
             return row
         try:
             if self._direct:
                 dist.all_reduce(row, group=self._group)
                 return row
-            return self._by_parts(row).to(row.device)
+            return self._by_parts(row.cpu()).to(row.device)
         except (RuntimeError, ValueError) as error:
             words = (str(error).splitlines() or [""])[0]
-            raise PeerLost(f"lost the connection to another replica of block {self._block}: {words}") from error
+            raise PeerLost(
+                f"lost the connection to another replica of block {self._block}: {words}"
+            ) from error
 
     def _by_parts(self, row: Tensor) -> Tensor:
-        each = -(-row.numel() // self._replicas)
-        if self._row.numel() != each * self._replicas:
-            self._row = torch.zeros(each * self._replicas)
-            self._parts = torch.empty(each * self._replicas)
-        self._row[: row.numel()].copy_(row)
-        dist.all_to_all_single(self._parts, self._row, group=self._group)
-        mine = added_up(list(self._parts.view(self._replicas, each)))
-        dist.all_gather(list(self._parts.view(self._replicas, each)), mine, group=self._group)
-        return self._parts[: row.numel()]
+        if self._parts.shape != row.shape:
+            self._parts = torch.empty_like(row)
+        parts = list(self._parts.view(self._replicas, -1))
+        dist.all_to_all_single(self._parts, row, group=self._group)
+        dist.all_gather(parts, added_up(parts), group=self._group)
+        return self._parts
