@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 from repro.engine.block.share import ShareRow, put_back
+from repro.engine.processes.launch import Diverged, Launch
 from repro.engine.transport.replica_sum import added_up
 from repro.errors import UserError
 from repro.planning.replication import shard_sizes
@@ -104,6 +106,14 @@ def test_processes_of_replicas_have_the_bits_of_the_oracle(
         "running" not in name and "num_batches" not in name and "(replica " not in name
         for name in found.tensors
     ), "every weight of every replica is compared"
+
+
+def test_what_is_not_finite_in_one_replica_ends_all(tiny: Callable[..., Any]) -> None:
+    """Every replica has the sum, so that whoever looks first says so."""
+    plan = make_plan(tiny(method=METHODS["dsp"], blocks=2, replicas=2, **{"optimizer.lr": 1e30}), "cpu")
+    with pytest.raises(Diverged, match=r" is (nan|-?inf) at batch \d+ in block [01]( of replica [01])?"):
+        Launch(plan, 0).run()
+    assert not [p for p in multiprocessing.active_children() if p.name.startswith("repro block")]
 
 
 def test_two_replicas_without_pipeline_are_gpipe_with_two_micro_batches(tiny: Callable[..., Any]) -> None:
