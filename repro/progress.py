@@ -58,9 +58,8 @@ class Progress:
         self._cut(plan, done)
 
     def _cut(self, plan: Plan, done: int) -> None:
-        where = (
-            f"{plan.blocks} block{'s' if plan.blocks > 1 else ''} on {', '.join(sorted(set(plan.devices)))}"
-        )
+        where = f"{plan.blocks} block{'s' if plan.blocks > 1 else ''}{_of_replicas(plan)} on "
+        where += ", ".join(sorted(set(plan.devices)))
         self.say(
             f"{self.title}: {plan.num_batches - done} batches, {where}, {plan.threads} thread(s) each"
             + (f", on {', '.join(dict.fromkeys(plan.hosts))}" if plan.hosts else "")
@@ -97,6 +96,10 @@ class Progress:
         """Images (sequences of a text) per second since the seed began."""
         seconds = time.monotonic() - self._begin
         return f"{self._samples / seconds:.0f} {self._unit}/s" if seconds > 0 else ""
+
+
+def _of_replicas(plan: Plan) -> str:
+    return "" if plan.recipe.replicas == 1 else f" of {plan.recipe.replicas} replicas"
 
 
 def _shared(plan: Plan) -> str:

@@ -65,7 +65,7 @@ def plan_runs(
     seats = seats or Seats.on(device, 1, False)
     engines = [choose_engine(recipe, engine, seats.places, device) for recipe in recipes]
     for recipe in recipes:
-        if recipe.blocks > 1:
+        if recipe.ranks > 1:
             check_port(recipe.runtime.port)
     check_writable(out)
     plans = [
@@ -78,7 +78,7 @@ def plan_runs(
     ]
     if engine == "auto":
         for plan, (chosen, reason) in zip(plans, engines, strict=True):
-            if plan.blocks > 1 and chosen != "oracle":
+            if plan.ranks > 1 and chosen != "oracle":
                 logger.info(engine_words(plan.recipe.name, chosen, reason))
     plans = without_duplicates(plans)
     for plan in plans:

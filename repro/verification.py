@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -94,11 +95,28 @@ def compare(
     found: dict[str, Tensor] = {}
     for k in range(plan.blocks):
         found.update(torch.load(folder / f"block-{k}.pt", weights_only=True))
+    wanted = oracle.state | _of_other_replicas(plan, folder, oracle.weights, oracle.state, found)
     comparison = Comparison(plan)
     comparison.losses = [(engine_losses.get(i, float("nan")), loss) for i, loss in enumerate(oracle.losses)]
     comparison.test_losses = [
         (engine_tests.get(e, float("nan")), loss) for e, loss in oracle.test_losses.items()
     ]
-    comparison.missing = sorted(set(found) ^ set(oracle.state))
-    comparison.tensors = {n: (found[n], t.cpu()) for n, t in oracle.state.items() if n in found}
+    comparison.missing = sorted(set(found) ^ set(wanted))
+    comparison.tensors = {n: (found[n], t.cpu()) for n, t in wanted.items() if n in found}
     return comparison
+
+
+def _of_other_replicas(
+    plan: Plan, folder: Path, weights: set[str], state: Mapping[str, Tensor], found: dict[str, Tensor]
+) -> dict[str, Tensor]:
+    """What the weights of replicas 1.. should be, the oracle's; what they are is added to `found`.
+
+    Their BN statistics are of their own shards, and go nowhere.
+    """
+    wanted = {}
+    for rank in range(plan.blocks, plan.ranks):
+        there = torch.load(folder / f"block-{rank}.pt", weights_only=True)
+        for name in weights & there.keys():
+            key = f"{name} (replica {rank // plan.blocks})"
+            wanted[key], found[key] = state[name], there[name]
+    return wanted

@@ -133,10 +133,10 @@ def _recorded(recipe: Recipe, folder: Path | None, device: str) -> list[StoredRu
 
 
 def _network(recipe: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What decides a batch's compute: network, samples, layout."""
+    """What decides a batch's compute: network, samples, replicas that share them, layout."""
     data = recipe.get("data", {})
     size = [data.get(key) for key in ("name", "batch_size", "image_size")]
-    return recipe.get("model"), size, recipe.get("memory_format", "contiguous")
+    return recipe.get("model"), size, recipe.get("replicas", 1), recipe.get("memory_format", "contiguous")
 
 
 def _spread(jitter: Jitter, block: int, replays: bool) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def _wanted(
     words += [word for setting in asked.settings for word in ("--set", setting)]
     words += [word for setting in sweep for word in ("--sweep", setting)]
     words += [word for tracker in asked.log for word in ("--log", tracker)]
-    places = 1 if asked.engine == "sequential" else recipe.blocks
+    places = 1 if asked.engine == "sequential" else recipe.ranks
     gpus = places if device == "cuda" else 0
     cpus = places * (recipe.runtime.threads or 1)
     return Wanted(

@@ -45,9 +45,9 @@ def choose_recipe(
         recipe: Recipe = load(name, profile, overrides)
         return recipe
     paper: Recipe = load(name, "paper", overrides)
-    enough = device == "cuda" and gpu_count() >= paper.blocks
+    enough = device == "cuda" and gpu_count() >= paper.ranks
     chosen = paper if enough else load(name, "quick", overrides)
-    reason = "a GPU for every block" if enough else f"profile paper needs {paper.blocks} GPU(s)"
+    reason = "a GPU for every block" if enough else f"profile paper needs {paper.ranks} GPU(s)"
     line = f"{chosen.name}: profile {chosen.profile} ({reason})"
     if said is None or line not in said:
         print(line, file=sys.stderr, flush=True)

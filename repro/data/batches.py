@@ -18,7 +18,8 @@ class Batches:
     """The batches of training (a fresh order per epoch) and of test (each sample once, in order).
 
     `train_size`, `test_size`: samples after limits; a sample's id is its position among them. `batch` counts over
-    epochs from 0, `step` from 0 within one pass over the test set.
+    epochs from 0, `step` from 0 within one pass over the test set. `shard` of `shards`: of a training batch only
+    this part of it, in its order; the parts differ by at most one sample, the first ones are the larger.
     """
 
     train_size: int
@@ -27,10 +28,14 @@ class Batches:
     test_batch_size: int
     drop_last: bool
     seed: int
+    shard: int = 0
+    shards: int = 1
     _order: tuple[int, NDArray[np.int64]] | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, spec: DataSpec, train_size: int, test_size: int, seed: int) -> Batches:
+    def of(
+        cls, spec: DataSpec, train_size: int, test_size: int, seed: int, shard: tuple[int, int] = (0, 1)
+    ) -> Batches:
         """The batches that `spec` asks for. Raises UserError where no training batch is left."""
         drop_last = spec.last_batch == "drop"
         if train_size == 0 or (drop_last and train_size < spec.batch_size):
@@ -38,7 +43,7 @@ class Batches:
                 f"data.last_batch = 'drop' leaves no batch: {train_size} training samples of {spec.name} are fewer "
                 f"than data.batch_size = {spec.batch_size}; lower the batch size or say last_batch = 'keep'."
             )
-        return cls(train_size, test_size, spec.batch_size, spec.test_batch_size, drop_last, seed)
+        return cls(train_size, test_size, spec.batch_size, spec.test_batch_size, drop_last, seed, *shard)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -60,7 +65,9 @@ class Batches:
         epoch, step = divmod(batch, self.steps_per_epoch)
         if self._order is None or self._order[0] != epoch:
             self._order = (epoch, permutation(derive(self.seed, "order", epoch), self.train_size))
-        return self._order[1][step * self.batch_size : (step + 1) * self.batch_size]
+        first = step * self.batch_size
+        low, high = self._part(self.whole_batch_size_at(batch))
+        return self._order[1][first + low : first + high]
 
     def test_ids(self, step: int) -> NDArray[np.int64]:
         """Sample ids of a test batch: int64 [n]."""
@@ -68,9 +75,20 @@ class Batches:
         return np.arange(first, first + self.test_batch_size_at(step))
 
     def train_batch_size_at(self, batch: int) -> int:
-        """True number of samples of a training batch."""
+        """True number of samples of a training batch (of the shard)."""
+        first, behind = self._part(self.whole_batch_size_at(batch))
+        return behind - first
+
+    def whole_batch_size_at(self, batch: int) -> int:
+        """True number of samples of a training batch in all shards together."""
         return min(self.batch_size, self.train_size - batch % self.steps_per_epoch * self.batch_size)
 
     def test_batch_size_at(self, step: int) -> int:
         """True number of samples of a test batch."""
         return max(0, min(self.test_batch_size, self.test_size - step * self.test_batch_size))
+
+    def _part(self, size: int) -> tuple[int, int]:
+        """The shard's place in a batch of `size` samples: its first one, and the one behind its last."""
+        each, more = divmod(size, self.shards)
+        start = self.shard * each + min(self.shard, more)
+        return start, start + each + (self.shard < more)

@@ -59,15 +59,16 @@ def identity(spec: DataSpec, root: Path) -> str:
     return f"{spec.name} train={train} test={test} digest={source.digest()[:16]}"
 
 
-def load(spec: DataSpec, root: Path, seed: int, device: str = "cpu") -> Data:
+def load(spec: DataSpec, root: Path, seed: int, device: str = "cpu", shard: tuple[int, int] = (0, 1)) -> Data:
     """Return the batches of `spec` for a run's `seed`, on `device`; reads no images yet.
 
-    `spec.seed`, where given, takes the place of the run's seed in order and augmentation. Raises UserError where no
+    `spec.seed`, where given, takes the place of the run's seed in order and augmentation. `shard` (i, n): of every
+    training batch the i-th of n parts. Raises UserError where no
     batch is left, MissingError where files are missing.
     """
     data_seed = spec.seed if spec.seed is not None else seed
     source = _source(spec, root, data_seed)
-    batches = Batches.of(spec, *_sizes(source, spec), data_seed)
+    batches = Batches.of(spec, *_sizes(source, spec), data_seed, shard)
     where = torch.device(device)
     if isinstance(source, Text):
         return Sequences(source, batches, spec, where)

@@ -60,8 +60,12 @@ class Data:
         return self._batches.train_ids(batch)
 
     def train_batch_size(self, batch: int) -> int:
-        """True number of samples of a training batch; reads nothing."""
+        """True number of samples of a training batch (of the shard); reads nothing."""
         return self._batches.train_batch_size_at(batch)
+
+    def whole_batch_size(self, batch: int) -> int:
+        """True number of samples of a training batch in all shards together; reads nothing."""
+        return self._batches.whole_batch_size_at(batch)
 
     def test_batch_size(self, step: int) -> int:
         """True number of samples of a test batch; reads nothing."""

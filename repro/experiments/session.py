@@ -110,6 +110,7 @@ class Session:
             "label": recipe.method.label(plan.blocks),
             "model": recipe.model.name,
             "blocks": plan.blocks,
+            **({"replicas": recipe.replicas} if recipe.replicas > 1 else {}),
             "cut": list(plan.cut),
             "memory_format": plan.memory_format,
             **({"format_seconds": plan.format_seconds} if plan.format_seconds else {}),
@@ -149,16 +150,19 @@ class Session:
 
 
 def timings(summaries: list[dict[str, Any]], plan: Plan, samples: int) -> dict[str, Any]:
-    """Wall-clock, busy time and memory fields of result.json from the blocks' summaries."""
+    """Wall-clock, busy time and memory fields of result.json from the summaries of all ranks.
+
+    What is said of each block is said of replica 0's.
+    """
     from repro.planning.counted_memory import formula_bytes, older_versions
 
+    end, start = max(s["end"] for s in summaries), max(s["start"] for s in summaries)
+    summaries = summaries[: plan.blocks]
     last = summaries[-1]
-    seconds = (
-        max(s["end"] for s in summaries) - max(s["start"] for s in summaries) - last["evaluation_seconds"]
-    )
+    seconds = end - start - last["evaluation_seconds"]
     schedule = plan.schedule()
-    micro = plan.recipe.method.micro_batches(plan.recipe.data.batch_size)
-    batch = plan.recipe.data.batch_size
+    batch = plan.recipe.shard_size
+    micro = plan.recipe.method.micro_batches(batch)
     # Long enough for every block to hold its most, whatever the run's own length.
     fill = plan.recipe.method.schedule(plan.blocks, max(schedule.staleness) + 3, {})
     formulas = []

@@ -38,7 +38,8 @@ def run(session: Session) -> dict[str, Any]:
     if fields["train_seconds"] > 0:
         fields.update(rates(plan, samples_from(session, 0), fields["train_seconds"]))
     fields.update(session.scores(), resumed=session.restarted)
-    gradients = [s["gradient"] for s in summaries if s["gradient"] is not None]
+    of_blocks = summaries[: plan.blocks]  # of replica 0
+    gradients = [s["gradient"] for s in of_blocks if s["gradient"] is not None]
     if gradients:
         fields["gradient"] = summary(plan, gradients)
         if words := fallback_words(fields["gradient"]):
@@ -46,7 +47,7 @@ def run(session: Session) -> dict[str, Any]:
     skipped = _data(session).skipped
     if skipped:
         fields["skipped"] = {"count": len(skipped), "names": list(skipped)}
-    spans = [[k, *span] for k, s in enumerate(summaries) for span in s["spans"]]
+    spans = [[k, *span] for k, s in enumerate(of_blocks) for span in s["spans"]]
     timeline = folder.path / "timeline.json"
     timeline.unlink(missing_ok=True)
     if session.timed:
@@ -58,7 +59,7 @@ def _resume(session: Session, launch: Launch) -> None:
     """Go on from the newest whole checkpoint, or from zero; says which where something had been begun."""
     folder, progress = session.folder, session.progress
     begun = folder.metrics.is_file() and folder.metrics.stat().st_size > 0
-    found = checkpoint.newest(folder.checkpoints, session.plan.blocks, progress.say)
+    found = checkpoint.newest(folder.checkpoints, session.plan.ranks, progress.say)
     if found is None:
         if begun:
             progress.say(

@@ -111,9 +111,11 @@ def told_apart(hellos: Sequence[Hello]) -> list[Hello]:
 
 
 def placement(hellos: Sequence[Hello]) -> list[int]:
-    """The rank that has each block: a host's blocks are neighbours, hosts follow each other by their lowest rank.
+    """The process that has each rank of the run: a host's ranks are neighbours, hosts follow each other by their lowest.
 
-    A pipeline of K blocks on n hosts so crosses from one host to another n - 1 times, the fewest possible.
+    A pipeline of K blocks on n hosts so crosses from one host to another n - 1 times, the fewest possible. Of several
+    replicas the ranks of one pipeline follow each other: with as many processes on a host as blocks, or a multiple of
+    them, no pipeline crosses at all.
     """
     lowest: dict[int, int] = {}
     for hello in hellos:

@@ -54,17 +54,19 @@ def check_nodes(nodes: int | None, recipes: Sequence[Recipe]) -> int:
             "or leave --launcher out on one host"
         )
     for recipe in recipes:
-        if recipe.blocks % nodes:
+        replicas = f" times replicas = {recipe.replicas}" if recipe.replicas > 1 else ""
+        if recipe.ranks % nodes:
             raise UserError(
-                f"{recipe.name} has blocks = {recipe.blocks}, which --nnodes {nodes} does not divide: give --set blocks=K "
-                "with a multiple of it, or start `torchrun --nproc-per-node N -m repro.worker` with an N for each host"
+                f"{recipe.name} has blocks = {recipe.blocks}{replicas}, which --nnodes {nodes} does not divide: give "
+                "--set blocks=K with a multiple of it, or start `torchrun --nproc-per-node N -m repro.worker` with an N for "
+                "each host"
             )
-        if recipe.blocks != recipes[0].blocks:
+        if recipe.ranks != recipes[0].ranks:
             raise UserError(
-                f"{recipes[0].name} has {recipes[0].blocks} blocks and {recipe.name} has {recipe.blocks}: the hosts start "
-                "one process per block, so run recipes with other numbers of blocks one after the other"
+                f"{recipes[0].name} has {recipes[0].ranks} blocks and {recipe.name} has {recipe.ranks}: the hosts start "
+                "one process per block (of each replica), so run recipes with other numbers of blocks one after the other"
             )
-    return recipes[0].blocks // nodes
+    return recipes[0].ranks // nodes
 
 
 def start(where: Rendezvous, nodes: int, each: int, recipe: Recipe, words: Sequence[str]) -> int:

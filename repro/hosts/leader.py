@@ -37,13 +37,19 @@ class HostsTeam:
 
     @property
     def ranks(self) -> list[int]:
-        """The rank that has each block."""
+        """torchrun's rank for each rank of the run (block k of replica r is number r * K + k)."""
         return placement(self.hellos)
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The host that has each block."""
+        """The host that has each rank of the run."""
         return tuple(self.hellos[rank].host for rank in self.ranks)
+
+    @property
+    def unit(self) -> str:
+        """What is counted through the hosts: blocks, or where a recipe has several replicas of them, ranks."""
+        several = any(recipe.get("replicas", 1) > 1 for recipe in self.hellos[0].recipes)
+        return "rank" if several else "block"
 
     @property
     def threads(self) -> int:
@@ -56,7 +62,7 @@ class HostsTeam:
             host: [str(k) for k, h in enumerate(self.hosts) if h == host]
             for host in dict.fromkeys(self.hosts)
         }
-        said = "; ".join(f"blocks {', '.join(blocks)} on {host}" for host, blocks in shares.items())
+        said = "; ".join(f"{self.unit}s {', '.join(ranks)} on {host}" for host, ranks in shares.items())
         processors = {h.processor for h in self.hellos}
         mixed = (
             ""
@@ -91,30 +97,30 @@ class HostsTeam:
         world, prefix = self.world, f"{self.world.prefix}/run-{self._runs}"
         return Meeting(world.port, world.address, self.interface.name, prefix, self.hosts)
 
-    def start(self, block: int, plan: Plan, job: dict[str, Any], status: Any) -> Child:
-        """Have block `block` started by its rank."""
-        rank = self.ranks[block]
+    def start(self, rank: int, plan: Plan, job: dict[str, Any], status: Any) -> Child:
+        """Have the run's rank `rank` started by the process that has it."""
+        there = self.ranks[rank]
         resume: Path | None = job["resume"]
         meeting: Meeting = job["meeting"]
-        far = FarBlock(self, block, rank, self.wires[rank], job["checkpoints"], job["log"], status)
+        far = FarBlock(self, rank, there, self.wires[there], job["checkpoints"], job["log"], status)
         far.send(
             "run",
             {
                 "recipe": digest(settings(plan.recipe.model_copy(update={"straggler": _no_delays(plan)}))),
                 "straggler": plan.recipe.straggler.model_dump(mode="json"),
                 "plan": {f.name: getattr(plan, f.name) for f in fields(plan) if f.name not in _KEPT},
-                "block": block,
+                "rank": rank,
                 "seed": job["seed"],
                 "meeting": asdict(meeting),
                 "saves": job["checkpoints"] is not None,
-                "resume": None if resume is None else (resume / f"block-{block}.pt").read_bytes(),
+                "resume": None if resume is None else (resume / f"block-{rank}.pt").read_bytes(),
                 "typical_seconds": job["typical_seconds"],
                 "block_times": None
                 if job["block_times"] is None
                 else [asdict(t) for t in job["block_times"]],
             },
         )
-        return Child((block,), far, far)
+        return Child((rank,), far, far)
 
     def close(self, code: int, words: str) -> None:
         """Tell every rank how the command ends; they end so too."""
@@ -125,20 +131,23 @@ class HostsTeam:
 
 
 class FarBlock:
-    """Stands in for the process of a block on another host, and for the pipe to it."""
+    """Stands in for the process of a block (a rank of the run) on another host, and for the pipe to it.
+
+    `there`: the number of that process among those that torchrun has started.
+    """
 
     def __init__(
         self,
         team: HostsTeam,
-        block: int,
         rank: int,
+        there: int,
         wire: Wire,
         checkpoints: Path | None,
         log: Path,
         status: Any,
     ) -> None:
-        self._team, self._block, self._wire = team, block, wire
-        self._host = team.hellos[rank].host
+        self._team, self._rank, self._wire = team, rank, wire
+        self._host = team.hellos[there].host
         self._checkpoints, self._log, self._status = checkpoints, log, status
         self._gone = False
         self.end_words = ""
@@ -169,7 +178,7 @@ class FarBlock:
                 checkpoint.write(self._checkpoints / message[4], content)
             return tuple(message)
         if kind == "waits":
-            self._status[3 * self._block : 3 * self._block + 3] = values[0]
+            self._status[3 * self._rank : 3 * self._rank + 3] = values[0]
             return ("waits",)
         if kind == "gone":
             self._end(*values)
@@ -211,8 +220,9 @@ class FarBlock:
     def _lose(self, words: str) -> None:
         self._gone = True
         there = ", ".join(str(k) for k, host in enumerate(self._team.hosts) if host == self._host)
+        ranks = f"{self._team.unit}{'s' if ',' in there else ''} {there}"
         self.end_words = (
-            f"{self._host} (block{'s' if ',' in there else ''} {there}) is lost, {words}; the same command on all hosts "
+            f"{self._host} ({ranks}) is lost, {words}; the same command on all hosts "
             "goes on from the last checkpoint"
         )
         self._team.lost = self._team.lost or self.end_words

@@ -97,14 +97,14 @@ class Member:
     def _start(self, job: dict[str, Any], scratch: Path) -> tuple[Child, Any, int]:
         recipe = self._recipe(job["recipe"], job["straggler"])
         plan = Plan(**job["plan"], recipe=recipe, data_root=data_root(recipe), costs=None)
-        block, resume = int(job["block"]), None
+        rank, resume = int(job["rank"]), None
         if job["resume"] is not None:
             resume = scratch / "resume"
             resume.mkdir()
-            (resume / f"block-{block}.pt").write_bytes(job["resume"])
+            (resume / f"block-{rank}.pt").write_bytes(job["resume"])
         times = job["block_times"]
         meeting = replace(Meeting(**job["meeting"]), interface=self.interface.name)
-        status = server.context(plan.devices[block]).RawArray("q", 3 * plan.blocks)
+        status = server.context(plan.devices[rank]).RawArray("q", 3 * plan.ranks)
         launch = Launch(
             plan,
             job["seed"],
@@ -113,10 +113,10 @@ class Member:
             typical_seconds=job["typical_seconds"],
             block_times=None if times is None else tuple(BlockTimes(**t) for t in times),
         )
-        own = launch.job((block,), meeting, scratch / "blocks.log")
-        return start_child((block,), plan.devices[block], own, status), status, block
+        own = launch.job((rank,), meeting, scratch / "blocks.log")
+        return start_child((rank,), plan.devices[rank], own, status), status, rank
 
-    def _watch(self, child: Child, status: Any, block: int, scratch: Path) -> None:
+    def _watch(self, child: Child, status: Any, rank: int, scratch: Path) -> None:
         known: list[int] = []
         try:
             while not child.closed:
@@ -127,7 +127,7 @@ class Member:
                     break
                 if child.connection in ready:
                     self._pass_on(child, scratch)
-                elif (waits := list(status[3 * block : 3 * block + 3])) != known:
+                elif (waits := list(status[3 * rank : 3 * rank + 3])) != known:
                     known = waits
                     self.wire.send("waits", waits)
         finally:
@@ -150,8 +150,8 @@ class Member:
         elif message[0] == "done":
             child.summaries[message[1]] = {}
         elif message[0] == "failed":
-            _, block, trace, text, secondary, code = message
-            message = ("failed", block, trace, f"{text} (on {socket.gethostname()})", secondary, code)
+            _, rank, trace, text, secondary, code = message
+            message = ("failed", rank, trace, f"{text} (on {socket.gethostname()})", secondary, code)
         self.wire.send("told", message, content)
 
 

@@ -58,18 +58,21 @@ def found_world(environment: Mapping[str, str] = os.environ) -> World | None:
 
 
 def check_size(world: World, recipes: Sequence[Recipe]) -> None:
-    """Raise UserError where a recipe has another number of blocks than there are processes."""
+    """Raise UserError where a recipe has another number of blocks (times replicas) than there are processes."""
     for recipe in recipes:
-        if recipe.blocks == world.size:
+        if recipe.ranks == world.size:
             continue
-        each, left = divmod(recipe.blocks, world.nodes)
+        each, left = divmod(recipe.ranks, world.nodes)
         hint = (
             f"give --nproc-per-node {each}"
             if each and not left
             else "let the hosts' --nproc-per-node add up to it"
         )
+        replicas = f" and replicas = {recipe.replicas}" if recipe.replicas > 1 else ""
+        blocks, more = divmod(world.size, recipe.replicas)
+        fitting = f", or --set blocks={blocks}" if not more else ""
         raise UserError(
-            f"{recipe.name} has blocks = {recipe.blocks}, but torchrun has started {world.size} "
-            f"process{'' if world.size == 1 else 'es'} on {world.nodes} host{'' if world.nodes == 1 else 's'}: {hint}, "
-            f"or --set blocks={world.size}"
+            f"{recipe.name} has blocks = {recipe.blocks}{replicas}, but torchrun has started {world.size} "
+            f"process{'' if world.size == 1 else 'es'} on {world.nodes} host{'' if world.nodes == 1 else 's'}: {hint}"
+            f"{fitting}"
         )

@@ -15,11 +15,11 @@ gradient is taken there. Where the weights of now are read through the graph of 
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
 import torch
 from torch import Tensor, nn
@@ -33,6 +33,7 @@ from repro.oracle.calibration import fresh_statistics, put_back
 from repro.oracle.late_leaves import differentiate_late
 from repro.oracle.net import Kept, Net, Weights
 from repro.oracle.predictors import predictors
+from repro.oracle.shards import Part, parts_of
 from repro.oracle.updates import Updates
 from repro.planning.run_plan import Plan
 
@@ -48,6 +49,7 @@ class OracleResult:
     test_losses: dict[int, float] = field(default_factory=dict)
     test_scores: dict[int, dict[str, float]] = field(default_factory=dict)  # by epoch, all that is measured
     state: dict[str, Tensor] = field(default_factory=dict)
+    weights: set[str] = field(default_factory=set)  # those of `state` that are weights
 
 
 class Oracle:
@@ -108,7 +110,7 @@ class Oracle:
         self.norms = [batch_norms(net) for net in self.nets]
         self.deferred = (
             [DeferredStatistics(norms) for norms in self.norms]
-            if recipe.method.micro_batches(recipe.data.batch_size) > 1
+            if recipe.method.micro_batches(recipe.data.batch_size // recipe.replicas) > 1
             else None
         )
         self.predictors = predictors(plan, seed, device) if schedule.synthetic else None
@@ -147,6 +149,7 @@ class Oracle:
             state = {**dict(net.named_buffers()), **weights}
             for key, value in state.items():
                 result.state[self.updates.full_name(k, key)[1]] = value.detach()
+            result.weights |= {self.updates.full_name(k, key)[1] for key in weights}
         return result
 
     def exact_gradients(self, t: int) -> list[Weights]:
@@ -179,46 +182,44 @@ class Oracle:
 
     # -- one step -----------------------------------------------------------------------------------------
 
-    def _micro_batches(self, batch: int) -> list[slice]:
-        size = self.data.train_batch_size(batch)
-        count = self.plan.recipe.method.micro_batches(size)
-        ends = [0]
-        for part in torch.arange(size).tensor_split(count):
-            ends.append(ends[-1] + len(part))
-        return [slice(a, b) for a, b in itertools.pairwise(ends)]
+    def _parts(self, batch: int) -> list[Part]:
+        return parts_of(self.plan, self.data.train_batch_size(batch))
 
     def _forward(self, k: int, batch: int) -> None:
         if k == 0:
             images = self.data.train_images(batch)
-            for j, where in enumerate(self._micro_batches(batch)):
-                self.inputs[0][batch, j] = images[where].contiguous()
+            for part in self._parts(batch):
+                self.inputs[0][batch, part.number] = images[part.where].contiguous()
         mode = self.plan.recipe.norm_statistics
         counts = not self.replays[k] or mode in ("forward", "both")
         used = self.updates.forward_weights(k, self.history[k][0], batch)
-        for j in range(len(self._micro_batches(batch))):
+        for part in self._parts(batch):
+            j = part.number
             x = self.inputs[k].pop((batch, j)).detach().requires_grad_(k > 0)
             with torch.set_grad_enabled(not self.replays[k]):
-                y = self._apply(k, x, used, batch, j, counts)
+                y = self._apply(k, x, used, batch, part, counts)
             if k + 1 < self.plan.blocks:
                 self.inputs[k + 1][batch, j] = y.detach()
             self.kept[k][batch, j] = Kept(x, None if self.replays[k] else y, used)
 
     def _backward(self, t: int) -> tuple[float, list[Weights]]:
         """Loss of batch t and the gradient of every block's weights."""
-        blocks, parts = self.plan.blocks, self._micro_batches(t)
+        blocks, parts = self.plan.blocks, self._parts(t)
         size = self.data.train_batch_size(t)
         counts = self.plan.recipe.norm_statistics in ("recompute", "both")
         labels = self.data.train_labels(t)
-        gradients: list[Weights] = [{} for _ in self.nets]
+        # Within a replica gradients add up over its micro-batches, then over the replicas.
+        shards: list[list[Weights]] = [[{} for _ in range(self.plan.recipe.replicas)] for _ in self.nets]
         loss = 0.0
-        arriving: dict[int, Tensor | None] = dict.fromkeys(range(len(parts)))
+        arriving: dict[int, Tensor | None] = {part.number: None for part in parts}
         for k in reversed(range(blocks)):
-            for j, where in enumerate(parts):
+            for part in parts:
+                j, where = part.number, part.where
                 kept = self.kept[k].pop((t, j))
                 y, used = kept.y, kept.weights
                 if y is None:
                     used = kept.weights if self.keeps else self.weights[k]
-                    y = self._apply(k, kept.x, used, t, j, counts)
+                    y = self._apply(k, kept.x, used, t, part, counts)
                 self.taken_at[k] = used
                 outer = arriving[j]
                 output = y.detach()
@@ -241,10 +242,14 @@ class Oracle:
                 if y.requires_grad:
                     found = torch.autograd.grad(y, wanted, outer, allow_unused=True)
                 arriving[j] = found[-1] if k else None
+                mine = shards[k][part.replica]
                 for name, g in zip(used, found, strict=False):
                     if g is not None:
-                        gradients[k][name] = g if name not in gradients[k] else gradients[k][name] + g
-        return loss, gradients
+                        mine[name] = g if name not in mine else mine[name] + g
+        return loss, [
+            {name: reduce(Tensor.add, (shard[name] for shard in of_block)) for name in of_block[0]}
+            for of_block in shards
+        ]
 
     def _update(self, t: int, gradients: list[Weights]) -> None:
         for k, found in enumerate(gradients):
@@ -255,7 +260,8 @@ class Oracle:
 
     # -- parts --------------------------------------------------------------------------------------------
 
-    def _apply(self, k: int, x: Tensor, weights: Weights, batch: int, micro: int, counts: bool) -> Tensor:
+    def _apply(self, k: int, x: Tensor, weights: Weights, batch: int, part: Part, counts: bool) -> Tensor:
+        micro, counts = part.number, counts and part.replica == 0  # BN statistics are replica 0's
         if self.approximation is not None:
             self.approximation.set_batch(batch, micro)
         set_tracking(self.norms[k], counts and self.deferred is None)
@@ -300,6 +306,7 @@ class Oracle:
 
     def _calibrate(self, batch: int) -> None:
         x = self.data.train_images(batch)
+        x = x[: sum(part.where.stop - part.where.start for part in self._parts(batch) if part.replica == 0)]
         for net, weights in zip(self.nets, self.weights, strict=True):
             x = self._call(net, weights, x)
 

@@ -111,10 +111,10 @@ def message_bytes(
 
 def micro_batches(plan: Plan) -> int:
     """Messages that a batch is cut into."""
-    return max(1, plan.recipe.method.micro_batches(plan.recipe.data.batch_size))
+    return max(1, plan.recipe.method.micro_batches(plan.recipe.shard_size))
 
 
 def message_sizes(plan: Plan) -> tuple[float, ...]:
     """`message_bytes` of a plan."""
-    size, parts = plan.recipe.data.batch_size, micro_batches(plan)
+    size, parts = plan.recipe.shard_size, micro_batches(plan)
     return message_bytes(plan.shapes, plan.layer_spans, size, parts, lambda b: plan.dtype(b).itemsize)

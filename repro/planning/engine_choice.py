@@ -26,14 +26,16 @@ def choose_engine(recipe: Recipe, asked: str, places: int, device: str) -> tuple
         return "processes", "the result is a time"
     if asked != "auto":
         return asked, "asked for"
-    needed = recipe.blocks if device == "cuda" else recipe.blocks * (recipe.runtime.threads or 1)
+    ranks = recipe.ranks
+    needed = ranks if device == "cuda" else ranks * (recipe.runtime.threads or 1)
     what = "GPU" if device == "cuda" else "core"
     have = f"{places} {what}{'' if places == 1 else 's'}"
-    if recipe.blocks == 1 or needed <= places:
-        return "processes", f"a {what} for every block"
+    of = "" if recipe.replicas == 1 else f" of {recipe.replicas} replicas"
+    if ranks == 1 or needed <= places:
+        return "processes", f"a {what} for every block{of}"
     return (
         "sequential",
-        f"{recipe.blocks} blocks would share {have}; --engine processes runs them all the same",
+        f"{recipe.blocks} blocks{of} would share {have}; --engine processes runs them all the same",
     )
 
 

@@ -72,7 +72,7 @@ def check_one_value(
 
     `shapes`: each layer's input without the batch; `sizes`: the batches' numbers of samples.
     """
-    method, batch = recipe.method, recipe.data.batch_size
+    method, batch = recipe.method, recipe.shard_size
     size = min((s for s in sizes if s // method.micro_batches(s) == 1), default=None)
     if size is None:
         return
@@ -86,7 +86,7 @@ def check_one_value(
         if models.normalises_one_value(layer, shape):
             raise UserError(
                 f"{_field(recipe, size)}: BatchNorm in layer {factory.name} would get one sample on a 1x1 map, "
-                f"and one value has no variance; {_allowed(min(sizes), size, batch)}"
+                f"and one value has no variance; {_allowed(min(sizes), size, batch, recipe.replicas)}"
             )
 
 
@@ -94,18 +94,20 @@ def _field(recipe: Recipe, size: int) -> str:
     if size > 1:
         micro = recipe.method.micro_batches(size)
         return f"method.micro = {recipe.method.model_dump().get('micro', micro)} on a batch of {size} samples"
-    if recipe.data.batch_size == 1:
-        return "data.batch_size = 1"
-    return f"data.last_batch = '{recipe.data.last_batch}' leaves a batch of 1 sample"
+    if recipe.shard_size == 1:
+        among = "" if recipe.replicas == 1 else f" for replicas = {recipe.replicas}"
+        return f"data.batch_size = {recipe.data.batch_size}{among}"
+    among = "" if recipe.replicas == 1 else " for a replica"
+    return f"data.last_batch = '{recipe.data.last_batch}' leaves a batch of 1 sample{among}"
 
 
-def _allowed(smallest: int, size: int, batch: int) -> str:
+def _allowed(smallest: int, size: int, batch: int, replicas: int) -> str:
     if size > 1:
         more = "" if smallest == batch else ", or data.last_batch=drop"
         most = smallest // 2
         return f"give method.micro in 1..{most}, or larger images{more}"
     return (
-        "give data.batch_size >= 2, or larger images"
+        f"give data.batch_size >= {2 * replicas}, or larger images"
         if batch == 1
         else "give data.last_batch=drop, or larger images"
     )

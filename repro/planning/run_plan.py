@@ -25,6 +25,7 @@ from repro.planning.network_checks import (
 )
 from repro.planning.optimizer_rules import check_optimizer
 from repro.planning.partition import LayerCost, best_cut, checked_cut, spans
+from repro.planning.replication import check_shards, rank_words
 from repro.planning.schedule_checks import check_boundaries, check_schedule
 from repro.recipe import Given, Recipe, run_hash, validate
 from repro.schedule import Action, Kind, Schedule, simulate
@@ -35,7 +36,7 @@ class Plan:
     """A resolved run: what every block, and the oracle, needs to know."""
 
     recipe: Recipe
-    devices: tuple[str, ...]  # one per block
+    devices: tuple[str, ...]  # one per rank: block k of replica r is rank r * K + k
     threads: int
     cut: tuple[int, ...]
     memory_format: str  # "contiguous" or "channels_last"
@@ -56,8 +57,8 @@ class Plan:
     engine: str = "processes"  # or "sequential": all blocks in one process; "oracle": no engine
     jobs: int = 1  # runs at once on this machine
     pinned: tuple[int, ...] = ()  # cores that the run's processes keep to; () = all
-    hosts: tuple[str, ...] = ()  # of each block; () = all on this machine
-    crowded: bool = False  # with `hosts`: one of them has more blocks than cores or GPUs
+    hosts: tuple[str, ...] = ()  # of each rank; () = all on this machine
+    crowded: bool = False  # with `hosts`: one of them has more ranks than cores or GPUs
     given: Given | None = None  # what the command asked for; recorded, no part of the identity
     log: tuple[str, ...] = ()  # trackers that hear the rows
 
@@ -70,6 +71,15 @@ class Plan:
     def blocks(self) -> int:
         """K."""
         return self.recipe.blocks
+
+    @property
+    def ranks(self) -> int:
+        """K x R: a block of a replica each."""
+        return self.recipe.blocks * self.recipe.replicas
+
+    def rank_words(self, rank: int) -> str:
+        """Which block that is, of which replica where there are several."""
+        return rank_words(rank, self.blocks, self.recipe.replicas)
 
     @property
     def image_shape(self) -> tuple[int, ...]:
@@ -108,12 +118,12 @@ class Plan:
 
     @property
     def oversubscribed(self) -> bool:
-        """More blocks than cores or GPUs: wall-clock is no speed-up then."""
+        """More blocks (of all replicas) than cores or GPUs: wall-clock is no speed-up then."""
         if self.hosts:
             return self.crowded
         if self.devices[0].startswith("cuda"):
-            return self.blocks > torch.cuda.device_count()
-        return self.blocks * self.threads > cores()
+            return self.ranks > torch.cuda.device_count()
+        return self.ranks * self.threads > cores()
 
     def schedule(self, evaluations: bool = True) -> Schedule:
         """The actions of all blocks."""
@@ -163,7 +173,8 @@ def make_plan(
             f"give 1..{len(factories)}"
         )
     share = cores() if share is None else share
-    apart = recipe.runtime.threads or max(1, share // recipe.blocks)  # with a process a block
+    ranks = recipe.ranks
+    apart = recipe.runtime.threads or max(1, share // ranks)  # with a process a block
     threads = recipe.runtime.threads or (share if engine == "sequential" else apart)
     steps = seedless.steps_per_epoch
     num_batches = min(steps * recipe.epochs, recipe.max_steps or steps * recipe.epochs)
@@ -173,14 +184,13 @@ def make_plan(
     check_recalibration(recipe, steps)
     check_tied(factories)
     check_number_formats(recipe, factories, device)
-    check_one_value(
-        recipe, factories, shapes, {seedless.train_batch_size(i) for i in range(min(steps, num_batches))}
-    )
+    sizes = check_shards(recipe, {seedless.train_batch_size(i) for i in range(min(steps, num_batches))})
+    check_one_value(recipe, factories, shapes, sizes)
     cut = checked_cut(recipe.cut, len(factories)) if isinstance(recipe.cut, tuple) else ()
     needed = (recipe.cut == "measured" and recipe.blocks > 1) or recipe.timing_only
-    where = torch.device(devices(recipe.blocks, device)[0])
+    where = torch.device(devices(ranks, device)[0])
     known = costs_folder or paths.costs()
-    inputs = [(recipe.data.batch_size, *shape) for shape in shapes[:-1]]
+    inputs = [(recipe.shard_size, *shape) for shape in shapes[:-1]]
     choice = Choice(recipe.memory_format, {})
     check_memory_format(recipe)
     if recipe.memory_format == "auto" and recipe.data.name == "text":
@@ -206,7 +216,7 @@ def make_plan(
         cut = best_cut(basis, recompute)
     plan = Plan(
         recipe=recipe,
-        devices=devices(recipe.blocks, device, engine),
+        devices=devices(ranks, device, engine),
         threads=threads,
         cut=cut,
         memory_format=choice.memory_format,
@@ -246,26 +256,26 @@ def evaluation_points(recipe: Recipe, steps: int, num_batches: int) -> dict[int,
     return dict(sorted(points.items()))
 
 
-def devices(blocks: int, device: str, engine: str = "processes") -> tuple[str, ...]:
-    """The device of each block; blocks share GPUs in turn where there are fewer. MissingError without any.
+def devices(ranks: int, device: str, engine: str = "processes") -> tuple[str, ...]:
+    """The device of each rank; ranks share GPUs in turn where there are fewer. MissingError without any.
 
     With the sequential engine all blocks are on the first GPU.
     """
     if device == "cpu":
-        return ("cpu",) * blocks
+        return ("cpu",) * ranks
     count = torch.cuda.device_count()
     if count == 0:
         raise MissingError(
             "device 'cuda' was asked for, but this machine has no CUDA device: use --device cpu"
         )
     used = 1 if engine == "sequential" else count
-    return tuple(f"cuda:{k % used}" for k in range(blocks))
+    return tuple(f"cuda:{k % used}" for k in range(ranks))
 
 
 def bound(plan: Plan, costs: Sequence[LayerCost], batches: int = 120) -> float:
     """Seconds per batch if communication and updates were free: the simulator on measured layer times."""
     recipe = plan.recipe
-    micro = max(1, recipe.method.micro_batches(recipe.data.batch_size))
+    micro = max(1, recipe.method.micro_batches(recipe.shard_size))
     sums = [
         (sum(c.forward for c in costs[a:b]) / micro, sum(c.backward for c in costs[a:b]) / micro)
         for a, b in plan.layer_spans
@@ -283,12 +293,13 @@ def bound(plan: Plan, costs: Sequence[LayerCost], batches: int = 120) -> float:
 def predicted_seconds_per_batch(plan: Plan) -> float:
     """Seconds per batch of a plan with measured layers: the simulation, or all work over the cores where they are few."""
     assert plan.costs is not None
+    recipe = plan.recipe
     recompute = plan.schedule(evaluations=False).recompute
     work = 0.0
     for (low, high), replays in zip(plan.layer_spans, recompute, strict=True):
         work += sum(c.forward * (2 if replays else 1) + c.backward for c in plan.costs[low:high])
     at_once = max(1, cores() // plan.threads) if plan.devices[0] == "cpu" else len(set(plan.devices))
-    return max(bound(plan, plan.costs), work / at_once)
+    return max(bound(plan, plan.costs), work * recipe.replicas / at_once)
 
 
 def _estimated(

@@ -50,7 +50,7 @@ class Seats:
         if plan.engine == "sequential" or plan.engine == "oracle":
             needed = 1 if self.gpus else plan.threads
         else:
-            needed = plan.blocks if self.gpus else plan.blocks * plan.threads
+            needed = plan.ranks if self.gpus else plan.ranks * plan.threads
         if about_time(plan.recipe) and not self.force:
             raise UserError(
                 f"--jobs {self.jobs}: the result of {plan.recipe.name} is a time, which runs beside it would change; "
@@ -60,7 +60,7 @@ class Seats:
         if needed > self.places and not self.force:
             raise UserError(
                 f"--jobs {self.jobs} leaves {self.places} of the machine's {what} to a run, but {plan.recipe.name} "
-                f"(engine {plan.engine}, {plan.blocks} block(s), {plan.threads} thread(s) each) takes {needed}: "
+                f"(engine {plan.engine}, {plan.ranks} block(s), {plan.threads} thread(s) each) takes {needed}: "
                 "give fewer jobs or threads, --engine sequential, or --force"
             )
         return replace(plan, jobs=self.jobs)
@@ -71,7 +71,7 @@ class Seats:
             count = torch.cuda.device_count()
             mine = [(seat * self.gpus + i) % count for i in range(self.gpus)]
             used = mine[:1] if plan.engine != "processes" else mine
-            return replace(plan, devices=tuple(f"cuda:{used[k % len(used)]}" for k in range(plan.blocks)))
+            return replace(plan, devices=tuple(f"cuda:{used[k % len(used)]}" for k in range(plan.ranks)))
         usable = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
         if self.jobs * self.cores > len(usable):
             return plan

@@ -29,6 +29,30 @@ def check_precision(recipe: Recipe) -> None:
         raise ValueError(f"autocast = '{recipe.autocast}' cannot be: {why}; give none")
 
 
+def check_replicas(recipe: Recipe) -> None:
+    """Raise ValueError where a recipe cannot be trained by several replicas of its pipeline."""
+    count, batch = recipe.replicas, recipe.data.batch_size
+    if count == 1:
+        return
+    why = None
+    if recipe.experiment != "train":
+        why = f"experiment = '{recipe.experiment}' is about one pipeline"
+    elif recipe.method.schedule(recipe.blocks, 1, {}).synthetic:
+        why = f"method '{recipe.method.name}' trains predictors beside the blocks, whose gradients no replica averages"
+    elif recipe.straggler.probability > 0 and recipe.straggler.delay > 0:
+        why = "straggler: random delays are of the blocks of one pipeline"
+    elif recipe.gradient.schedule == "measured" and recipe.gradient.estimator != "full":
+        why = "gradient.schedule = 'measured' may decide otherwise in each replica"
+    if why is not None:
+        raise ValueError(f"replicas = {count}: {why}; give 1")
+    if batch % count:
+        near = sorted({max(count, batch - batch % count), batch - batch % count + count})
+        raise ValueError(
+            f"replicas = {count} does not divide data.batch_size = {batch}: each replica takes an equal share of a batch; "
+            f"give a batch of {' or '.join(map(str, near))} samples, or other replicas"
+        )
+
+
 def check_corrections(recipe: Recipe) -> None:
     """Raise ValueError where a correction, or NAdam's beta1 by block, makes no sense with the method."""
     spec = recipe.optimizer

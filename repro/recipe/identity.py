@@ -26,7 +26,7 @@ _LEFT_OUT = {
 _OF_ESTIMATORS = ("scale", "kernel", "samples")
 # Settings that were added later: they count only where they are not at their default, so that older hashes stay.
 _ONLY_WHERE_USED: dict[str, Any] = {
-    "timing_only": False, "norm_recalibration": 0, "corrections": [], "method.queues": "split",
+    "timing_only": False, "replicas": 1, "norm_recalibration": 0, "corrections": [], "method.queues": "split",
     "autocast": "none", "tf32": False,
     "optimizer.schedule": "step", "optimizer.cosine_floor": 0.0, "optimizer.cosine_steps": None,
     "optimizer.warmup_steps": 0, "optimizer.warmup_start": 0.0, "optimizer.clip_norm": None, "optimizer.clip": "block",
@@ -69,6 +69,11 @@ def counted(recipe: Recipe) -> dict[str, Any]:
 def came_later(key: str, value: Any) -> bool:
     """Whether a dotted setting is newer than the first hashes and at its default, so that it does not count."""
     return key in _ONLY_WHERE_USED and bool(_ONLY_WHERE_USED[key] == value)
+
+
+def default_of(key: str) -> Any:
+    """What a dotted setting is where the counted settings leave it out: its default, or None where it has none."""
+    return _ONLY_WHERE_USED.get(key)
 
 
 def _estimates(recipe: Recipe) -> bool:

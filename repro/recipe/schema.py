@@ -19,7 +19,7 @@ from repro.corrections import Correction, parse_corrections
 from repro.methods import Method, parse_method
 from repro.paths import plain_name
 from repro.recipe import network_settings
-from repro.recipe.compatibility import check_corrections, check_precision
+from repro.recipe.compatibility import check_corrections, check_precision, check_replicas
 from repro.recipe.optimizers import SGD, OptimizerSpec, parse_optimizer
 from repro.recipe.spec import Fraction, NonNegative, PositiveInt, Spec
 
@@ -157,6 +157,8 @@ class Recipe(Spec):
     data: DataSpec
     method: SerializeAsAny[Method]
     blocks: PositiveInt = 1
+    # Data parallel x pipeline: each block on so many devices, each with its share of every batch.
+    replicas: PositiveInt = 1
     cut: Literal["measured", "estimated"] | tuple[PositiveInt, ...] = "measured"
     optimizer: SerializeAsAny[OptimizerSpec] = SGD()
     corrections: tuple[SerializeAsAny[Correction], ...] = ()  # of staleness; applied in this order
@@ -176,6 +178,16 @@ class Recipe(Spec):
     straggler: StragglerSpec = StragglerSpec()
     timing_only: bool = False  # straggler only: blocks wait as long as they would compute, nothing is trained
     runtime: RuntimeSpec = RuntimeSpec()
+
+    @property
+    def ranks(self) -> int:
+        """K x R: processes, a block of a replica each."""
+        return self.blocks * self.replicas
+
+    @property
+    def shard_size(self) -> int:
+        """Samples of a batch that one replica takes."""
+        return self.data.batch_size // self.replicas
 
     @field_validator("method", mode="before")
     @classmethod
@@ -202,7 +214,8 @@ class Recipe(Spec):
                 )
             if list(self.cut) != sorted(set(self.cut)):
                 raise ValueError(f"cut must increase, got {list(self.cut)}")
-        self.method.check(self.blocks, self.data.batch_size)
+        check_replicas(self)
+        self.method.check(self.blocks, self.shard_size)
         check_corrections(self)
         check_precision(self)
         if self.timing_only and self.experiment != "straggler":

@@ -32,6 +32,7 @@ CASES: dict[str, dict[str, Any]] = {
     "pipemare": {"method": {"name": "pipemare"}},
     "delayed": {"method": {"name": "delayed", "delay": 3}},
     "dsp-long-queues": {"method": {"name": "dsp", "staleness": "p=4 q=3"}},
+    "dsp-replicas": {"method": METHODS["dsp"], "replicas": 2},
     "top1": {"method": METHODS["dsp"], "gradient.estimator": "top1"},
     "random": {"method": METHODS["bp"], "gradient.estimator": "random", "gradient.schedule": "s3"},
     **{
@@ -55,7 +56,14 @@ CASES: dict[str, dict[str, Any]] = {
         "corrections": [{"name": "rescheduling", "epochs": 3}, "discrepancy"],
     },
 }
-QUICK = [("dsp-long-queues", 3), ("ddg", 2), ("pipemare-corrected", 2), ("cdni-lag2", 3), ("gpipe-kept", 2)]
+QUICK = [
+    ("dsp-long-queues", 3),
+    ("dsp-replicas", 2),
+    ("ddg", 2),
+    ("pipemare-corrected", 2),
+    ("cdni-lag2", 3),
+    ("gpipe-kept", 2),
+]
 ALL = [(name, blocks) for name in CASES for blocks in (1, 2, 3, 4)]
 
 

@@ -129,8 +129,8 @@ def test_a_block_that_fails_behind_a_wire_is_named_with_its_host_and_the_next_ru
     (place / "block-1.pt").write_bytes(b"no checkpoint")
     with pytest.raises(BlockFailed) as caught:
         run(Launch(placed, 0, resume=place, folder=tmp_path, team=leader))
-    assert caught.value.block in (0, 1)
-    if caught.value.block == 1:
+    assert caught.value.rank in (0, 1)
+    if caught.value.rank == 1:
         assert f"(on {socket.gethostname()})" in str(caught.value)
     assert not leader.lost
     assert run(Launch(placed, 0, team=leader))[0] == good, "nothing of the failed run is left on the wire"

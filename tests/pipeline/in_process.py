@@ -68,13 +68,15 @@ def engine(
     """Train with the sequential engine; `resume`: a folder `epoch-N` of an earlier run's `checkpoints`."""
     plan = make_plan(recipe, "cpu", engine="sequential")
     torch.set_num_threads(plan.threads)
-    outcome, exchange = Outcome(), Exchange()
+    outcome, exchanges = Outcome(), [Exchange() for _ in range(recipe.replicas)]
     reporter: Any = Listening(outcome)
     outcome.workers = [
-        Worker(plan, k, seed, MemoryNetwork(k, exchange), reporter) for k in range(plan.blocks)
+        Worker(plan, r * plan.blocks + k, seed, MemoryNetwork(k, exchange), reporter)
+        for r, exchange in enumerate(exchanges)
+        for k in range(plan.blocks)
     ]
-    Interleaved(outcome.workers, exchange).run(checkpoints, resume)
-    for worker in outcome.workers:
+    Interleaved(outcome.workers, exchanges[0]).run(checkpoints, resume)
+    for worker in outcome.workers[: plan.blocks]:
         outcome.state.update(final_state(worker))
     return outcome
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 
 from repro.engine.block.corrector import Corrector
 from repro.engine.block.finite import FiniteCheck
+from repro.engine.block.in_flight import Entry, Key, as_plain, from_plain
 from repro.engine.block.late_weights import LateWeights
 from repro.engine.block.norm_passes import NormPasses
 from repro.engine.block.optimizer import BlockOptimizer
@@ -26,27 +26,13 @@ from repro.gradient import Approximation
 from repro.models import FLOAT32, Precision, cross_entropy, run_layer
 from repro.planning.counted_memory import SavedBytes, tensor_bytes
 
-Key = tuple[int, int]  # (batch, micro-batch)
-
-
-@dataclass
-class Entry:
-    """A batch in flight: its input, and the graph of its forward where that is kept."""
-
-    x: Tensor  # the block's input; a leaf that receives the gradient to send down
-    labels: Tensor | None = None  # last block only
-    weight: float = 1.0  # share of the micro-batch in its batch
-    y: Tensor | None = None  # output with graph (the weighted loss in the last block)
-    weights: list[Tensor] | None = None  # the weights of that forward, where they have been renewed since
-    arrived: Any = None  # event behind which the input is here, for a replay on another stream
-    kept: list[Any] | None = None  # the graph's activations, where its backward reads the weights late
-
 
 class Block:
     """Block k of K. `recompute`: forwards keep no graph; `stash`: graphs outlive updates, so weights are renewed.
 
     `delay`: every batch meets the weights of that many updates ago, which are kept (None: its forward meets the
-    present ones). `present_weights`: the backward through a kept graph reads the weights of now.
+    present ones). `present_weights`: the backward through a kept graph reads the weights of now. `first_micro`: the
+    number that the batch's first micro-batch here has in the whole batch, of which other replicas have the others.
     """
 
     def __init__(
@@ -68,9 +54,10 @@ class Block:
         delay: int | None = None,
         present_weights: bool = False,
         precision: Precision = FLOAT32,
+        first_micro: int = 0,
     ) -> None:
         self.layers, self.optimizer, self.seed = list(layers), optimizer, seed
-        self.first, self.last = first, last
+        self.first, self.last, self.first_micro = first, last, first_micro
         self.recompute, self.stash, self.clone_input = recompute, stash, clone_input
         self.norm_statistics, self.precision = norm_statistics, precision
         self.approximation = approximation
@@ -136,6 +123,12 @@ class Block:
                 older.grad = None
         return entry.x.grad
 
+    def collect(self) -> list[Tensor]:
+        """The present weights, with the gradient of the batch whose update is next in their .grad."""
+        if self._ring is not None:
+            self._ring.gather(self.updates)
+        return self.optimizer.weights
+
     def update(self) -> None:
         """Optimiser step with the gradients of the batch, all checked to be finite; counts the update."""
         self._norms.commit(self.updates)
@@ -181,7 +174,7 @@ class Block:
     # -- parts of actions ---------------------------------------------------------------------------------
 
     def _run(self, key: Key, entry: Entry) -> Tensor:
-        batch, micro = key
+        batch, micro = key[0], self.first_micro + key[1]
         if self.approximation is not None:
             self.approximation.set_batch(batch, micro)
         # The stored input must stay as it is for the replay: a layer that writes to its input gets a copy.
@@ -265,30 +258,12 @@ class Block:
 
     def state(self) -> dict[str, Any]:
         """Everything that decides how the block goes on, as plain tensors and numbers."""
-        versions: list[list[Tensor]] = []
-        entries = []
-        for key, entry in self.in_flight.items():
-            version = None
-            if entry.weights is not None:
-                known = [i for i, v in enumerate(versions) if v is entry.weights]
-                version = known[0] if known else len(versions)
-                if not known:
-                    versions.append(entry.weights)
-            entries.append(
-                {
-                    "key": key,
-                    "x": entry.x.detach(),
-                    "labels": entry.labels,
-                    "weight": entry.weight,
-                    "version": version,
-                    "kept": [k.tensor.detach() for k in entry.kept] if entry.kept is not None else None,
-                }
-            )
+        versions, entries = as_plain(self.in_flight)
         return {
             "updates": self.updates,
             "layers": {name: layer.state_dict() for name, layer in self.layers},
             "optimizer": self.optimizer.state_dict(),
-            "versions": [[t.detach() for t in version] for version in versions],
+            "versions": versions,
             "in_flight": entries,
             "corrections": self.corrector.state(),
             "ring": {} if self._ring is None else self._ring.state(),
@@ -302,17 +277,12 @@ class Block:
             layer.load_state_dict(state["layers"][name])
         self.optimizer.load_state_dict(state["optimizer"])
         self.corrector.load_state(state["corrections"])
-        versions = [[t.requires_grad_() for t in version] for version in state["versions"]]
         if self._ring is not None:
             self._ring.load_state(state["ring"])
         self._norms.load_state(state["moments"])
         self.in_flight.clear()
-        for row in state["in_flight"]:
-            entry = Entry(row["x"].requires_grad_(not self.first), row["labels"], row["weight"])
-            entry.kept = row["kept"]
-            key = (int(row["key"][0]), int(row["key"][1]))
+        for key, entry in from_plain(state["versions"], state["in_flight"], self.first):
             self.in_flight[key] = entry
-            entry.weights = None if row["version"] is None else versions[row["version"]]
             if self.recompute:
                 continue
             entry.y = self._graph(key, entry, update_statistics=False)

@@ -23,12 +23,12 @@ from repro.schedule import Schedule
 
 
 def build_parts(
-    plan: Plan, index: int, seed: int, schedule: Schedule, times: BlockTimes | None, watch: Stopwatch
+    plan: Plan, rank: int, seed: int, schedule: Schedule, times: BlockTimes | None, watch: Stopwatch
 ) -> tuple[Samples, Block]:
-    """Samples and block of a worker; with `times` those of a timing-only run, which wait instead of computing."""
+    """Samples and block of a rank; with `times` those of a timing-only run, which wait instead of computing."""
     if times is None:
-        return Samples(plan, index, seed), build_block(plan, index, seed, schedule)
-    return TimedSamples(plan, index, seed), TimedBlock(plan, index, schedule, times, watch)
+        return Samples(plan, rank, seed), build_block(plan, rank, seed, schedule)
+    return TimedSamples(plan, rank, seed), TimedBlock(plan, rank, schedule, times, watch)
 
 
 def build_optimizer(
@@ -60,9 +60,11 @@ def build_corrector(plan: Plan, index: int, optimizer: BlockOptimizer, schedule:
     return Corrector(plan.recipe.corrections, place, optimizer, kept_versions=schedule.kept_versions)
 
 
-def build_block(plan: Plan, index: int, seed: int, schedule: Schedule) -> Block:
-    """Return block `index` of `plan` with its first weights; UserError where layers share weights."""
-    recipe, device = plan.recipe, torch.device(plan.devices[index])
+def build_block(plan: Plan, rank: int, seed: int, schedule: Schedule) -> Block:
+    """Return the block of `rank` of `plan` with its first weights; UserError where layers share weights."""
+    recipe, device = plan.recipe, torch.device(plan.devices[rank])
+    replica, index = divmod(rank, plan.blocks)
+    parts = recipe.method.micro_batches(recipe.shard_size)
     factories = models.layers(recipe.model, plan.image_shape, plan.num_classes, plan.memory_format)
     low, high = plan.layer_spans[index]
     layers = [(f.name, f.build(seed).to(device)) for f in factories[low:high]]
@@ -97,11 +99,12 @@ def build_block(plan: Plan, index: int, seed: int, schedule: Schedule) -> Block:
         and schedule.staleness[index] > 0,
         clone_input=models.mutates_input(nn.Sequential(*(layer for _, layer in layers)), probe),
         norm_statistics=recipe.norm_statistics,
-        deferred=recipe.method.micro_batches(recipe.data.batch_size) > 1,
+        deferred=parts > 1,
         approximation=approximation,
         side_stream=side,
         corrector=build_corrector(plan, index, optimizer, schedule),
         delay=schedule.staleness[index] if schedule.kept_versions else None,
         present_weights=schedule.present_weights and schedule.staleness[index] > 0,
         precision=plan.precision,
+        first_micro=replica * parts,
     )

@@ -11,6 +11,7 @@ from repro import data
 from repro.data.pixels import upload
 from repro.engine.transport.message import Envelope
 from repro.errors import RunFailed
+from repro.planning.replication import shard_sizes
 from repro.planning.run_plan import Plan
 from repro.seeding import derive
 
@@ -18,11 +19,12 @@ Key = tuple[int, int]  # (batch, micro-batch)
 
 
 class Samples:
-    """A plan's data as block `index` sees it."""
+    """A plan's data as `rank` sees it: of every training batch its replica's shard."""
 
-    def __init__(self, plan: Plan, index: int, seed: int) -> None:
-        self.plan, self.device = plan, torch.device(plan.devices[index])
-        self.data = data.load(plan.recipe.data, plan.data_root, seed, plan.devices[index])
+    def __init__(self, plan: Plan, rank: int, seed: int) -> None:
+        self.plan, self.device = plan, torch.device(plan.devices[rank])
+        shard = rank // plan.blocks, plan.recipe.replicas
+        self.data = data.load(plan.recipe.data, plan.data_root, seed, plan.devices[rank], shard)
         self._images: Tensor | None = None
         self._images_of = -1  # batch
 
@@ -70,9 +72,13 @@ class Samples:
         return upload(labels[self._slice(key)], self.device)
 
     def share(self, key: Key) -> float:
-        """Part of its batch that a micro-batch is."""
-        sizes = self.micro_sizes(key[0])
-        return sizes[key[1]] / sum(sizes)
+        """Part of its whole batch, of all replicas, that a micro-batch is."""
+        return self.micro_sizes(key[0])[key[1]] / self.data.whole_batch_size(key[0])
+
+    def losses(self, batch: int) -> list[int]:
+        """How many losses of micro-batches each replica has of a batch."""
+        sizes = shard_sizes(self.data.whole_batch_size(batch), self.plan.recipe.replicas)
+        return [self.plan.recipe.method.micro_batches(size) for size in sizes]
 
     def order(self, batch: int) -> int:
         """A 63-bit digest of the sample ids of a batch, in their order; it travels with the batch."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from repro.engine.block.block import Block, Entry, Key
+from repro.engine.block.block import Block
+from repro.engine.block.in_flight import Entry, Key
 from repro.engine.block.optimizer import BlockOptimizer
 from repro.engine.block.pace import Pace
 from repro.engine.block.samples import Samples

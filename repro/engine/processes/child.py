@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,22 +19,22 @@ GRACE_SECONDS = 2.0  # between asking processes to end and killing them
 
 
 class BlockFailed(RunFailed):
-    """A block's process has raised or died; carries the index and, if there is one, its traceback."""
+    """A block's process has raised or died; carries its rank, its traceback if there is one, and the block in words."""
 
-    def __init__(self, block: int, message: str, trace: str, exit_code: int = 1) -> None:
-        super().__init__(f"block {block} (rank {block}) failed: {message}")
-        self.block, self.trace, self.exit_code = block, trace, exit_code
+    def __init__(self, rank: int, message: str, trace: str, exit_code: int = 1, words: str = "") -> None:
+        super().__init__(f"{words or f'block {rank}'} (rank {rank}) failed: {message}")
+        self.rank, self.trace, self.exit_code = rank, trace, exit_code
         self.log: Path | None = None
 
 
 @dataclass
 class Child:
-    """A process, the blocks in it, and what it has told: summaries by block; a failure as (block, trace, ...).
+    """A process, the ranks in it, and what it has told: summaries by rank; a failure as (rank, trace, ...).
 
     `process` and `connection` are multiprocessing's, or stand in for a process on another host (repro/hosts).
     """
 
-    blocks: tuple[int, ...]
+    ranks: tuple[int, ...]
     process: Any
     connection: Any
     summaries: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -43,40 +43,40 @@ class Child:
 
     @property
     def done(self) -> bool:
-        """Whether all its blocks have finished."""
-        return len(self.summaries) == len(self.blocks)
+        """Whether all its ranks have finished."""
+        return len(self.summaries) == len(self.ranks)
 
 
 class Team(Protocol):
-    """The processes that torchrun has started, one for each block; this one is block 0's."""
+    """The processes that torchrun has started, one for each rank; this one is rank 0's."""
 
     lost: str  # words about the first host that went away
 
     def meeting(self) -> Meeting:
         """Where the blocks of the next run meet."""
 
-    def start(self, block: int, plan: Plan, job: dict[str, Any], status: Any) -> Child:
-        """Start block 1.. in the process that torchrun has started for it."""
+    def start(self, rank: int, plan: Plan, job: dict[str, Any], status: Any) -> Child:
+        """Start rank 1.. in the process that torchrun has started for it."""
 
 
-def start_child(blocks: tuple[int, ...], device: str, job: dict[str, Any], status: Any) -> Child:
-    """Start a process for `blocks` on this machine: forked from the server (CPU) or spawned (CUDA)."""
+def start_child(ranks: tuple[int, ...], device: str, job: dict[str, Any], status: Any) -> Child:
+    """Start a process for `ranks` on this machine: forked from the server (CPU) or spawned (CUDA)."""
     context = server.context(device)
     ours, theirs = context.Pipe()
-    name = f"repro block {', '.join(map(str, blocks))}"
+    name = f"repro block {', '.join(map(str, ranks))}"
     process = context.Process(target=run_blocks, args=(job, theirs, status), name=name)
     process.start()
     theirs.close()
-    return Child(blocks, process, ours)
+    return Child(ranks, process, ours)
 
 
-def blame(children: Sequence[Child]) -> BlockFailed:
-    """The error that says which of `children`, all lost, has brought the run down, and how."""
+def blame(children: Sequence[Child], words: Callable[[int], str]) -> BlockFailed:
+    """The error that says which of `children`, all lost, has brought the run down, and how; `words`: a rank's name."""
     child = next((c for c in children if c.failure is not None), children[0])
     if child.failure is not None:
-        block, trace, message, _, code = child.failure
-        return BlockFailed(block, message, trace, code)
-    return BlockFailed(child.blocks[0], how_it_ended(child.process), "")
+        rank, trace, message, _, code = child.failure
+        return BlockFailed(rank, message, trace, code, words(rank))
+    return BlockFailed(child.ranks[0], how_it_ended(child.process), "", words=words(child.ranks[0]))
 
 
 def how_it_ended(process: Any) -> str:

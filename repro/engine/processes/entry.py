@@ -34,8 +34,8 @@ _PR_SET_PDEATHSIG = 1
 
 def run_blocks(job: dict[str, Any], connection: Connection, status: Any) -> None:
     """Run the blocks of `job` to their end and leave the process; errors go to the parent with their traceback."""
-    blocks: tuple[int, ...] = job["blocks"]
-    reporters = [Reporter(connection, status, k) for k in blocks]
+    ranks: tuple[int, ...] = job["ranks"]
+    reporters = [Reporter(connection, status, rank) for rank in ranks]
     acting = [reporters[0]]
     end_with_parent(connection)
     write_to(job["log"])
@@ -65,26 +65,27 @@ def run_blocks(job: dict[str, Any], connection: Connection, status: Any) -> None
 
 def _run(job: dict[str, Any], reporters: Sequence[Reporter], acting: list[Reporter]) -> None:
     """Make the workers of this process and run them; `acting` holds the reporter of the block at work."""
-    blocks = job["blocks"]
+    ranks = job["ranks"]
     plan = unpacked(job["plan"])
-    prepare(plan, blocks[0])
+    prepare(plan, ranks[0])
     before = _resident()
     if plan.engine == "sequential":
-        exchange = Exchange()
-        workers = _workers(plan, job, [MemoryNetwork(k, exchange) for k in blocks], reporters)
-        together = Interleaved(workers, exchange)
+        exchanges = [Exchange() for _ in range(plan.recipe.replicas)]
+        places = [divmod(rank, plan.blocks) for rank in ranks]
+        workers = _workers(plan, job, [MemoryNetwork(k, exchanges[r]) for r, k in places], reporters)
+        together = Interleaved(workers, exchanges[0])
         try:
             summaries = together.run(job["checkpoints"], job["resume"])
         finally:
             acting[0] = reporters[together.acting]
     else:
         barrier = getattr(plan.recipe.method, "locking", "") == "barrier"
-        network = Network(blocks[0], plan.blocks, plan.devices, job["meeting"], barrier, plan.recipe.runtime)
+        network = Network(ranks[0], plan.blocks, plan.devices, job["meeting"], barrier, plan.recipe.runtime)
         workers = _workers(plan, job, [network], reporters)
         summaries = [workers[0].run(job["checkpoints"], job["resume"])]
     for worker, reporter, summary in zip(workers, reporters, summaries, strict=True):
         if job["final_weights"] is not None:
-            torch.save(final_state(worker), job["final_weights"] / f"block-{worker.index}.pt")
+            torch.save(final_state(worker), job["final_weights"] / f"block-{worker.rank}.pt")
         summary["rss_bytes"], summary["rss_before_bytes"] = _peak_resident(), before
         reporter.done(summary)
 
@@ -97,14 +98,14 @@ def _workers(
     return [
         Worker(
             plan,
-            k,
+            rank,
             job["seed"],
             network,
             reporter,
-            typical[k] if typical else None,
-            times[k] if times else None,
+            typical[rank] if typical else None,
+            times[rank] if times else None,
         )
-        for k, network, reporter in zip(job["blocks"], networks, reporters, strict=True)
+        for rank, network, reporter in zip(job["ranks"], networks, reporters, strict=True)
     ]
 
 
@@ -115,13 +116,13 @@ def final_state(worker: Worker) -> dict[str, Tensor]:
     }
 
 
-def prepare(plan: Plan, index: int) -> None:
+def prepare(plan: Plan, rank: int) -> None:
     """Threads and numerics of this process, the same in the oracle."""
     if plan.pinned and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, plan.pinned)
     torch.set_num_threads(plan.threads)
     plan.precision.use()
-    device = torch.device(plan.devices[index])
+    device = torch.device(plan.devices[rank])
     if device.type == "cuda":
         # A queue of the hardware for each stream: a block between two others has four beside its own, and NCCL's.
         os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")

@@ -23,10 +23,15 @@ UNDER_WAY = 2  # batches that a block may have sent ahead
 
 
 class Evaluation:
-    """Every test sample once through block `index`, a batch at a time, so that blocks in one process can take turns."""
+    """Every test sample once through the block of `rank`, a batch at a time, so that blocks in one process can take turns.
 
-    def __init__(self, plan: Plan, index: int, block: Block, samples: Samples, network: BlockNetwork) -> None:
-        self.plan, self.index, self.block = plan, index, block
+    Replica 0 evaluates, with its own BN statistics; the weights of the others are the same.
+    """
+
+    def __init__(self, plan: Plan, rank: int, block: Block, samples: Samples, network: BlockNetwork) -> None:
+        self.plan, self.block = plan, block
+        self.replica, index = divmod(rank, plan.blocks)
+        self.index = index
         self.data, self.network = samples.data, network
         self.low, self.high = plan.layer_spans[index]
         self.result: dict[str, float] | None = None  # last block, at the end: what `Data.scores` says
@@ -34,6 +39,9 @@ class Evaluation:
 
     def batches(self) -> Iterator[None]:
         """Carry the evaluation out; gives way after each batch."""
+        if self.replica > 0:
+            with self.block.evaluating():  # only looks at what is still under way
+                return
         losses: list[Tensor] = []  # on the device until the last batch
         correct: list[Tensor] = []
         calibration = self.plan.recipe.norm_recalibration

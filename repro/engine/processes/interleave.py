@@ -6,6 +6,9 @@ them wait than the schedule needs. K = 2, DSP(1,0;2,0), what runs from left to r
 
     block 0   F0    F1    F2 R0 B0 U0    F3 R1 B1 U1    F4
     block 1      F0 R0 B0 U0   F1 R1 B1 U1  ...
+
+Several replicas go in step: an action is carried out in each of them, the first one first, before the next is chosen. At
+an update the rows of a block's replicas are added up in between.
 """
 
 from __future__ import annotations
@@ -15,25 +18,33 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from repro.engine.processes.replica_update import own_row, take_sum
 from repro.engine.processes.worker import Worker
 from repro.engine.transport.exchange import Exchange, MemoryInbox
+from repro.engine.transport.replica_sum import added_up
 from repro.errors import RunFailed
 from repro.schedule import Action, Kind
 
 
 class Interleaved:
-    """All workers of a run, joined by one exchange. `acting`: the block at work, to be named where it fails."""
+    """All workers of a run by rank, each replica's joined by one exchange: `exchange` is the first one's.
+
+    `acting`: the rank at work, to be named where it fails.
+    """
 
     def __init__(self, workers: Sequence[Worker], exchange: Exchange) -> None:
-        self.workers, self.exchange = workers, exchange
+        self.all, self.exchange = workers, exchange
+        self.blocks = workers[0].plan.blocks
+        self.workers = workers[: self.blocks]  # of replica 0, which is asked what can go on
         self.acting = 0
 
     def run(self, checkpoints: Path | None, resume: Path | None) -> list[dict[str, Any]]:
         """Train to the end, from the state in `resume` where there is one; returns the blocks' summaries."""
-        actions = []
-        for worker in self.workers:
-            self.acting = worker.index
-            actions.append(worker.begin(checkpoints, resume))
+        every = []
+        for worker in self.all:
+            self.acting = worker.rank
+            every.append(worker.begin(checkpoints, resume))
+        actions = every[: self.blocks]  # the same in all replicas
         pending = [next(rest, None) for rest in actions]  # each block's next action
         while any(action is not None for action in pending):
             if all(action is not None and action.kind is Kind.EVALUATE for action in pending):
@@ -44,10 +55,19 @@ class Interleaved:
             k = self._next(pending)
             action = pending[k]
             assert action is not None
-            self.acting = k
-            self.workers[k].act(action)
+            self._act(self.all[k :: self.blocks], action)
             pending[k] = next(actions[k], None)
-        return [worker.end() for worker in self.workers]
+        return [worker.end() for worker in self.all]
+
+    def _act(self, replicas: Sequence[Worker], action: Action) -> None:
+        """Carry out an action of a block in all its `replicas`."""
+        if len(replicas) > 1 and action.kind is Kind.UPDATE:
+            total = added_up([own_row(worker, action) for worker in replicas])
+            for worker in replicas:
+                take_sum(worker, action, total)
+        for worker in replicas:
+            self.acting = worker.rank
+            worker.act(action)
 
     def _next(self, pending: Sequence[Action | None]) -> int:
         """The highest block that can go on."""
@@ -78,11 +98,12 @@ class Interleaved:
     def _evaluate(self, epoch: int) -> None:
         """All blocks stand behind the same update: each test batch passes through all of them before the next."""
         begin = time.monotonic()
-        evaluations = [worker.evaluation() for worker in self.workers]
-        for _ in zip(*(evaluation.batches() for evaluation in evaluations), strict=True):
-            pass
-        for worker, evaluation in zip(self.workers, evaluations, strict=True):
-            self.acting = worker.index
+        evaluations = [worker.evaluation() for worker in self.all]
+        for first in range(0, len(evaluations), self.blocks):
+            for _ in zip(*(e.batches() for e in evaluations[first : first + self.blocks]), strict=True):
+                pass
+        for worker, evaluation in zip(self.all, evaluations, strict=True):
+            self.acting = worker.rank
             worker.evaluated(epoch, evaluation, begin)
 
 

@@ -35,8 +35,10 @@ GATHER_SECONDS = 1.0  # after a failure, for the block that caused it to report
 class Diverged(RunFailed):
     """A loss, a weight's gradient or a statistic was not finite: which, of which block, at which batch."""
 
-    def __init__(self, batch: int, value: float, block: int, tensor: str = "the loss") -> None:
-        super().__init__(f"{tensor} is {value} at batch {batch} in block {block}")
+    def __init__(
+        self, batch: int, value: float, block: int, tensor: str = "the loss", words: str = ""
+    ) -> None:
+        super().__init__(f"{tensor} is {value} at batch {batch} in {words or f'block {block}'}")
         self.batch, self.value, self.block, self.tensor = batch, value, block, tensor
 
 
@@ -69,16 +71,16 @@ class Launch:
     team: Team | None = None
 
     def run(self, listener: Listener | None = None) -> list[dict[str, Any]]:
-        """Run to the end; returns the blocks' summaries.
+        """Run to the end; returns the blocks' summaries, by rank.
 
         Raises BlockFailed (after ending every process), Diverged, or KeyboardInterrupt as it came.
         """
         listener = listener or Listener()
         plan = self.plan
         runtime = plan.recipe.runtime
-        # The sequential engine has all blocks in one process; otherwise each block has its own.
-        alone = [(k,) for k in range(plan.blocks)]
-        shares = [tuple(range(plan.blocks))] if plan.engine == "sequential" else alone
+        # The sequential engine has all blocks in one process; otherwise each block of each replica has its own.
+        alone = [(rank,) for rank in range(plan.ranks)]
+        shares = [tuple(range(plan.ranks))] if plan.engine == "sequential" else alone
         team = self.team if len(shares) > 1 else None
         store, meeting = None, Meeting(0)
         if team is not None:
@@ -86,16 +88,16 @@ class Launch:
         elif len(shares) > 1:
             store = rendezvous(runtime.port, runtime.rendezvous_seconds)
             meeting = Meeting(store.port)
-        status = server.context(plan.devices[0]).RawArray("q", 3 * plan.blocks)
+        status = server.context(plan.devices[0]).RawArray("q", 3 * plan.ranks)
         children: list[Child] = []
         log, failure = open_log(self.folder), None
         try:
-            for blocks in shares:
-                job = self.job(blocks, meeting, log)
-                if team is None or 0 in blocks:
-                    children.append(start_child(blocks, plan.devices[0], job, status))
+            for ranks in shares:
+                job = self.job(ranks, meeting, log)
+                if team is None or 0 in ranks:
+                    children.append(start_child(ranks, plan.devices[0], job, status))
                 else:
-                    children.append(team.start(blocks[0], plan, job, status))
+                    children.append(team.start(ranks[0], plan, job, status))
             self._watch(children, listener, status)
         except BlockFailed as error:
             failure = error
@@ -108,11 +110,11 @@ class Launch:
         summaries = [summary for c in children for _, summary in sorted(c.summaries.items())]
         return on_one_clock(summaries, meeting.hosts)
 
-    def job(self, blocks: tuple[int, ...], meeting: Meeting, log: Path) -> dict[str, Any]:
-        """What a process needs to run `blocks`."""
+    def job(self, ranks: tuple[int, ...], meeting: Meeting, log: Path) -> dict[str, Any]:
+        """What a process needs to run `ranks`."""
         return {
             "plan": packed(self.plan),
-            "blocks": blocks,
+            "ranks": ranks,
             "seed": self.seed,
             "meeting": meeting,
             "checkpoints": self.checkpoints,
@@ -141,11 +143,12 @@ class Launch:
             if failed_at is not None:
                 causes = [c for c in lost if c.failure is None or not c.failure[3]]
                 if causes or time.monotonic() - failed_at > GATHER_SECONDS:
-                    raise blame(causes or lost)
+                    raise blame(causes or lost, self.plan.rank_words)
             patience = self.plan.recipe.runtime.stall_seconds
             if time.monotonic() - heard > patience:
                 heard = time.monotonic()
-                listener.stalled(f"nothing for {patience:g} s: {describe(status, self.plan.blocks)}")
+                names = [self.plan.rank_words(rank) for rank in range(self.plan.ranks)]
+                listener.stalled(f"nothing for {patience:g} s: {describe(status, names)}")
 
     def _hear(self, child: Child, listener: Listener, saved: dict[int, dict[int, tuple[str, str]]]) -> None:
         try:
@@ -166,21 +169,21 @@ class Launch:
                 batch = next(n for n, e in self.plan.evaluations.items() if e == epoch) - 1
                 raise Diverged(batch, numbers["test_loss"], self.plan.blocks - 1, "the test loss")
         elif kind == "diverged":
-            block, batch, tensor, value = rest
-            raise Diverged(batch, value, block, tensor)
+            rank, batch, tensor, value = rest
+            raise Diverged(batch, value, rank % self.plan.blocks, tensor, self.plan.rank_words(rank))
         elif kind == "saved":
-            block, epoch, updates, file, digest = rest
+            rank, epoch, updates, file, digest = rest
             files = saved.setdefault(epoch, {})
-            files[block] = (file, digest)
-            if len(files) == self.plan.blocks and self.checkpoints is not None:
+            files[rank] = (file, digest)
+            if len(files) == self.plan.ranks and self.checkpoints is not None:
                 checkpoint.commit(self.checkpoints, epoch, updates, saved.pop(epoch), self.checkpoint_extra())
                 listener.committed(epoch, updates)
         elif kind == "done":
-            block, summary = rest
-            child.summaries[block] = summary
+            rank, summary = rest
+            child.summaries[rank] = summary
         elif kind == "failed":
-            block, trace, text, secondary, code = rest
-            child.failure = (block, trace, text, secondary, code)
+            rank, trace, text, secondary, code = rest
+            child.failure = (rank, trace, text, secondary, code)
 
 
 def check_port(port: int) -> None:

@@ -27,11 +27,11 @@ class _Row:
 
 
 class Losses:
-    """Adds up the micro-batches of a batch and the batches of an epoch, and reports both."""
+    """Adds up the micro-batches of a batch and the batches of an epoch, and reports both (None: to nobody)."""
 
     def __init__(
         self,
-        reporter: Reporter,
+        reporter: Reporter | None,
         device: torch.device,
         read: Callable[[Tensor], Read] = LateRead,
     ) -> None:
@@ -46,6 +46,10 @@ class Losses:
     def add(self, batch: int, loss: Tensor) -> None:
         """The (weighted) loss of one micro-batch; nothing is read here."""
         self._open.setdefault(batch, []).append(loss)
+
+    def taken(self, batch: int) -> list[Tensor]:
+        """The losses added for a batch so far, which are added no more: those of all replicas come in their place."""
+        return self._open.pop(batch)
 
     def close(self, batch: int, samples: int, now: float) -> None:
         """All micro-batches of a batch are in: report it, or the batches that have come to the host by now."""
@@ -80,4 +84,5 @@ class Losses:
                     loss += next(values)
                 self._sum += loss * row.samples
                 self._samples += row.samples
-                self._reporter.step(row.batch, loss, row.samples)
+                if self._reporter is not None:
+                    self._reporter.step(row.batch, loss, row.samples)

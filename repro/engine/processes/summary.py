@@ -24,7 +24,9 @@ def summary(worker: Worker, end: float) -> dict[str, Any]:
     skip = max(worker.schedule.staleness) + 5  # the fill, and a few batches in which everything warms up
     intervals = [b - a for a, b in pairwise(worker.losses.times)]
     busy = worker.watch.busy_per_batch()
-    peak = block.static_bytes() + worker.peak_bytes
+    sums = 0 if worker.network.sum_replicas is None else worker.network.sum_replicas.held_bytes
+    static = block.static_bytes() + sums + worker.share.held_bytes
+    peak = static + worker.peak_bytes
     if worker.device.type == "cuda" and worker.plan.engine == "processes":  # the allocator knows no blocks
         peak = torch.cuda.max_memory_allocated(worker.device)
     approximation = block.approximation
@@ -39,7 +41,7 @@ def summary(worker: Worker, end: float) -> dict[str, Any]:
         "busy_seconds": median(busy[skip:] or busy) if busy else 0.0,
         "busy_seconds_total": sum(busy),
         "activation_bytes": worker.peak_bytes,
-        "static_bytes": block.static_bytes(),
+        "static_bytes": static,
         "peak_memory_bytes": peak,
         "weights_bytes": tensor_bytes(weights),
         "predictor_bytes": worker.predictor_bytes,

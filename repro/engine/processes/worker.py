@@ -13,14 +13,15 @@ from torch import Tensor
 from repro.engine.block.build import build_parts
 from repro.engine.block.predictor import SyntheticInterface
 from repro.engine.block.samples import Key
+from repro.engine.block.share import ShareRow
 from repro.engine.block.stopwatch import Stopwatch
-from repro.engine.processes import checkpoint
 from repro.engine.processes.delays import Straggler
 from repro.engine.processes.evaluation import Evaluation
 from repro.engine.processes.losses import Losses
 from repro.engine.processes.neighbour import Progress
+from repro.engine.processes.replica_update import own_row, take_sum
 from repro.engine.processes.reporter import Reporter
-from repro.engine.processes.snapshot import snapshot
+from repro.engine.processes.snapshot import load, save
 from repro.engine.processes.summary import summary
 from repro.engine.transport.message import Envelope
 from repro.engine.transport.ports import BlockNetwork, ReceivingEnd, SendingEnd
@@ -33,7 +34,7 @@ _COMPUTE = (Kind.FORWARD, Kind.RECOMPUTE, Kind.BACKWARD)
 
 
 class Worker:
-    """Block `index` of a plan: in its own process (`run`), or one of several that a process runs in turn.
+    """Block `index` of a plan's `replica`: in its own process (`run`), or one of several that a process runs in turn.
 
     Only the ends of its queues (`ports`) know whether a neighbour is another process.
     """
@@ -41,26 +42,28 @@ class Worker:
     def __init__(
         self,
         plan: Plan,
-        index: int,
+        rank: int,
         seed: int,
         network: BlockNetwork,
         reporter: Reporter,
         typical_seconds: float | None = None,
         block_times: BlockTimes | None = None,
     ) -> None:
-        self.plan, self.index = plan, index
-        self.network, self.reporter = network, reporter
+        self.plan, self.rank = plan, rank
+        self.replica, self.index = divmod(rank, plan.blocks)
+        self.network, self.reporter, index = network, reporter, self.index
         self.first, self.last = index == 0, index == plan.blocks - 1
         self.low, self.high = plan.layer_spans[index]
-        self.device = torch.device(plan.devices[index])
+        self.device = torch.device(plan.devices[rank])
         self.schedule = plan.schedule()
         self.straggler = Straggler(plan.recipe.straggler, seed, index, typical_seconds)
         self.watch = Stopwatch(self.device, keep_batches=RECORDED_BATCHES)
-        self.samples, self.block = build_parts(plan, index, seed, self.schedule, block_times, self.watch)
+        self.samples, self.block = build_parts(plan, rank, seed, self.schedule, block_times, self.watch)
         self.synthetic = (
             SyntheticInterface.build(plan, index, seed, self.device) if self.schedule.synthetic else None
         )
-        self.losses = Losses(reporter, self.device)
+        self.share = ShareRow(self.replica, plan.recipe.replicas)
+        self.losses = Losses(None if self.replica else reporter, self.device)
         self.weights_before = [w.detach().clone() for w in self.block.optimizer.weights]
         self.evaluation_seconds = 0.0
         self.checkpoint_seconds = 0.0
@@ -84,7 +87,7 @@ class Worker:
         """Load the state, meet the neighbours; returns the actions that are left."""
         self.checkpoints = checkpoints
         if resume is not None:
-            self._load(resume)
+            load(self, resume)
         done = self.block.updates
         self._connect(done)
         self.samples.warm_up(self.first, self.last)
@@ -153,6 +156,11 @@ class Worker:
         elif kind is Kind.BACKWARD:
             self._backward(key, action)
         elif kind is Kind.UPDATE:
+            if (add_up := self.network.sum_replicas) is not None:
+                row = own_row(self, action)
+                with self.reporter.waiting("replicas", action.batch, self.index), self.watch.waiting(action):
+                    row = add_up(row)
+                take_sum(self, action, row)
             with self.watch.measure(action):
                 self.block.update()
             self.watch.finish_batch()
@@ -224,9 +232,8 @@ class Worker:
         with self.watch.measure(action):
             below = self.block.backward(key, gradient)
         del gradient
-        if self.last and self.samples.is_last_micro(key):
-            now = time.monotonic() - self.evaluation_seconds
-            self.losses.close(key[0], self.samples.data.train_batch_size(key[0]), now)
+        if self.last and self.samples.is_last_micro(key) and self.plan.recipe.replicas == 1:
+            self.close_losses(key[0])
         order = self.order.pop(key)
         if not self.first:
             assert below is not None
@@ -239,6 +246,11 @@ class Worker:
                 self.index - 1,
                 action,
             )
+
+    def close_losses(self, batch: int) -> None:
+        """Last block: the losses of all micro-batches of `batch` are known."""
+        now = time.monotonic() - self.evaluation_seconds
+        self.losses.close(batch, self.samples.data.whole_batch_size(batch), now)
 
     def _take(self, inbox: ReceivingEnd | None, what: str, key: Key, peer: int, action: Action) -> Tensor:
         assert inbox is not None
@@ -266,7 +278,7 @@ class Worker:
 
     def evaluation(self) -> Evaluation:
         """The block's part in an evaluation now."""
-        return Evaluation(self.plan, self.index, self.block, self.samples, self.network)
+        return Evaluation(self.plan, self.rank, self.block, self.samples, self.network)
 
     def evaluated(self, epoch: int, evaluation: Evaluation, begin: float) -> None:
         """An evaluation begun at `begin` (monotonic seconds) is over: report it, and save a checkpoint if it is time."""
@@ -287,20 +299,8 @@ class Worker:
             and self.block.updates < self.plan.num_batches
         ):
             begin = time.monotonic()
-            self._save(self.checkpoints, epoch)
+            save(self, self.checkpoints, epoch)
             self.checkpoint_seconds += time.monotonic() - begin
-
-    def _save(self, folder: Path, epoch: int) -> None:
-        file, digest = checkpoint.save_block(folder, epoch, self.index, snapshot(self, epoch))
-        self.reporter.saved(epoch, self.block.updates, file, digest)
-
-    def _load(self, folder: Path) -> None:
-        state = checkpoint.load_block(folder, self.index, self.device)
-        self.block.load_state(state["block"])
-        self.order = state["order"]
-        self.pending = [(Envelope.from_plain(e), t) for e, t in state["pending"]]
-        if self.synthetic is not None:
-            self.synthetic.load_state(state["synthetic"])
 
     # -- the end --------------------------------------------------------------------------------------------
 

@@ -37,17 +37,25 @@ class PeerLost(RunFailed):
 
 @dataclass
 class Link:
-    """One direction between this block and block `peer`; `payload_group` is set where NCCL carries the tensors."""
+    """One direction between this block and block `peer`; `payload_group` is set where NCCL carries the tensors.
+
+    `rank`: of the peer's process, where it is not `peer` (a run with several replicas).
+    """
 
     peer: int
     stream: str
     device: torch.device
     payload_group: Any = None
     crossing: Crossing | None = None  # on a GPU
+    rank: int | None = None
 
     def tag(self, number: int, acknowledgement: bool = False) -> int:
         """A tag unique to (stream, kind, message) among everything in flight between two blocks."""
         return ((number % _TAGS) * 4 + _STREAM_TAGS[self.stream]) * 2 + int(acknowledgement)
+
+    @property
+    def _rank(self) -> int:
+        return self.peer if self.rank is None else self.rank
 
     def wait(self, work: Any) -> None:
         """Wait for a send or receive; raises PeerLost where the other process has gone."""
@@ -67,14 +75,14 @@ class Link:
     def send(self, tensor: Tensor, tag: int, group: Any = None) -> Any:
         """Start a send."""
         try:
-            return dist.isend(tensor, self.peer, group=group, tag=tag)
+            return dist.isend(tensor, self._rank, group=group, tag=tag)
         except (RuntimeError, ValueError) as error:
             raise self._lost(error) from error
 
     def receive(self, tensor: Tensor, tag: int, group: Any = None) -> Any:
         """Post a receive."""
         try:
-            return dist.irecv(tensor, self.peer, group=group, tag=tag)
+            return dist.irecv(tensor, self._rank, group=group, tag=tag)
         except (RuntimeError, ValueError) as error:
             raise self._lost(error) from error
 

@@ -15,6 +15,7 @@ from typing import Any
 from torch import Tensor
 
 from repro.engine.transport.message import Envelope
+from repro.engine.transport.ports import RowSum
 from repro.errors import RunFailed
 
 Messages = deque[tuple[Envelope, Tensor]]
@@ -95,6 +96,8 @@ class MemoryInbox:
 
 class MemoryNetwork:
     """Block `rank`'s ends of an exchange."""
+
+    sum_replicas: RowSum | None = None  # whoever runs the blocks adds up
 
     def __init__(self, rank: int, exchange: Exchange) -> None:
         self.rank, self.exchange = rank, exchange

@@ -49,8 +49,24 @@ class ReceivingEnd(Protocol):
         """Nothing more will be taken."""
 
 
+class RowSum(Protocol):
+    """Adds up the rows [n] of all replicas of a block."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of its buffers."""
+
+    def __call__(self, row: Tensor) -> Tensor:
+        """The sum, this replica's row being `row`."""
+
+
 class BlockNetwork(Protocol):
-    """Block `rank`'s way to the others."""
+    """A rank's way to the other blocks of its pipeline, and to its block's other replicas.
+
+    `sum_replicas`: None where there is one replica, or whoever runs the blocks adds up.
+    """
+
+    sum_replicas: RowSum | None
 
     def outbox(self, peer: int, stream: str) -> SendingEnd:
         """The sending end of a queue to a neighbour."""

@@ -15,6 +15,8 @@ from repro.engine.transport.channel import Inbox, Link, Outbox, PeerLost
 from repro.engine.transport.crossing import Courier, Crossing, PinnedBuffers, SideStream
 from repro.engine.transport.meeting import Meeting
 from repro.engine.transport.message import Envelope
+from repro.engine.transport.ports import RowSum
+from repro.engine.transport.replica_sum import ReplicaSum
 from repro.errors import MissingError
 from repro.recipe import RuntimeSpec
 
@@ -22,7 +24,10 @@ _SIGNAL_TAG = (1 << 24) + 7
 
 
 class Network:
-    """The group of K block processes, one rank each. With K = 1 nothing is opened."""
+    """The group of all processes of a run, block k of replica r being rank r * K + k. A single one opens nothing.
+
+    Blocks are named by their number within this rank's pipeline. `sum_replicas`: over the replicas of this rank's block.
+    """
 
     def __init__(
         self,
@@ -33,23 +38,27 @@ class Network:
         barrier_locking: bool,
         runtime: RuntimeSpec,
     ) -> None:
-        self.rank, self.blocks = rank, blocks
+        self.rank, self.blocks, self.ranks = rank, blocks, len(devices)
+        self.replica, self.block = divmod(rank, blocks)
+        self.sum_replicas: RowSum | None = None
         self.device = torch.device(devices[rank])
         self._groups: dict[tuple[int, int], Any] = {}
         self._forwarded = -1
         self._signals: list[tuple[Any, Tensor]] = []
         self._barrier_locking = barrier_locking and blocks > 1
         self._buffers, self._courier = PinnedBuffers(), Courier()
-        if blocks == 1:
+        if self.ranks == 1:
             return
         self._meet(meeting, runtime)
-        if meeting.own_devices(devices) and self.device.type == "cuda" and dist.is_nccl_available():
+        direct = meeting.own_devices(devices) and self.device.type == "cuda" and dist.is_nccl_available()
+        if direct:
             # Every block has its own GPU. A group for each direction: a receive posted ahead never holds up a
             # send.
-            for low in range(blocks - 1):
-                for pair in ((low, low + 1), (low + 1, low)):
+            for low in range(self.ranks - 1):
+                for pair in ((low, low + 1), (low + 1, low)) if (low + 1) % blocks else ():
                     self._groups[pair] = dist.new_group(sorted(pair), backend="nccl")
             self._open_groups()
+        self._open_sums(direct, runtime)
 
     def _open_groups(self) -> None:
         """One number over each of this block's NCCL groups, in an order that all blocks share.
@@ -65,6 +74,16 @@ class Network:
                 dist.recv(number, sender, group=self._groups[sender, receiver])
         torch.cuda.synchronize(self.device)
 
+    def _open_sums(self, direct: bool, runtime: RuntimeSpec) -> None:
+        """A group of the ranks that have one block, for each block; every rank opens all of them, in one order."""
+        replicas = self.ranks // self.blocks
+        patience = timedelta(seconds=runtime.message_seconds)
+        for block in range(self.blocks if replicas > 1 else 0):
+            members = list(range(block, self.ranks, self.blocks))
+            group = dist.new_group(members, timeout=patience, backend="nccl" if direct else "gloo")
+            if block == self.block:
+                self.sum_replicas = ReplicaSum(group, replicas, block, direct)
+
     def _meet(self, meeting: Meeting, runtime: RuntimeSpec) -> None:
         """Join the others; MissingError where they cannot be reached in time."""
         meeting.use_interface()
@@ -73,12 +92,12 @@ class Network:
             store = meeting.store(patience)
             # gloo has one patience for meeting and for messages: meet before, with its own.
             store.set(f"here/{self.rank}", "")
-            store.wait([f"here/{k}" for k in range(self.blocks)], patience)
+            store.wait([f"here/{k}" for k in range(self.ranks)], patience)
             dist.init_process_group(
                 "gloo",
                 store=store,
                 rank=self.rank,
-                world_size=self.blocks,
+                world_size=self.ranks,
                 timeout=timedelta(seconds=runtime.message_seconds),
             )
         except RuntimeError as error:
@@ -89,10 +108,10 @@ class Network:
 
     def link(self, peer: int, stream: str) -> Link:
         """The channel to a neighbour for a stream; gradients flow to lower, outputs to higher blocks."""
-        upwards = stream == "output"
-        low, high = min(self.rank, peer), max(self.rank, peer)
+        upwards, other = stream == "output", self.rank - self.block + peer
+        low, high = min(self.rank, other), max(self.rank, other)
         group = self._groups.get((low, high) if upwards else (high, low))
-        return Link(peer, stream, self.device, group)
+        return Link(peer, stream, self.device, group, rank=other)
 
     def outbox(self, peer: int, stream: str) -> Outbox:
         """The sending end of a queue to a neighbour."""
@@ -115,16 +134,16 @@ class Network:
 
     def finish(self, batches: int) -> None:
         """Wait for all blocks, then leave the group: nobody closes while a neighbour still receives."""
-        if self._barrier_locking and self.rank < self.blocks - 1:
+        if self._barrier_locking and self.block < self.blocks - 1:
             self.await_forward(batches - 1)  # marks that no action waited for, so that their sends end
         for work, _ in self._signals:
             work.wait()
         self._barrier()
-        if self.blocks > 1:
+        if self.ranks > 1:
             dist.destroy_process_group()
 
     def _barrier(self) -> None:
-        if self.blocks == 1:
+        if self.ranks == 1:
             return
         try:
             dist.barrier()
@@ -139,7 +158,7 @@ class Network:
             return
         mark = torch.tensor([batch], dtype=torch.int64)
         for peer in range(self.blocks - 1):
-            self._signals.append((dist.isend(mark, peer, tag=_SIGNAL_TAG), mark))
+            self._signals.append((dist.isend(mark, self.rank - self.block + peer, tag=_SIGNAL_TAG), mark))
         if len(self._signals) > 64 * self.blocks:
             self._signals.pop(0)[0].wait()
 

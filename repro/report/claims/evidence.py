@@ -17,7 +17,7 @@ from repro.report.table import Measured
 from repro.store import StoredRun
 
 Places = list[list[Group]]
-_SAME = ("model", "profile", "device", "blocks", "length")  # what decides the numbers of a run
+_SAME = ("model", "profile", "device", "blocks", "replicas", "length")  # what decides the numbers of a run
 _TIMED = ("machine", "threads")  # and its times
 
 

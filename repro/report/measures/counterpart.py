@@ -17,10 +17,10 @@ def place(group: Group) -> Place:
 
 
 def training_of(group: Group) -> Place:
-    """What groups share whose losses may be compared: network, data, batch, profile, device and length."""
+    """What groups share whose losses may be compared: network, data, batch, replicas, profile, device and length."""
     data = repr(sorted(numbers_of_data(group).items(), key=lambda item: item[0]))
     size = repr(group.settings.get("model")), data, group.settings.get("group")
-    return group.model, data_label(group), group.profile, group.device, *size, group.length
+    return group.model, data_label(group), group.profile, group.device, *size, group.length, group.replicas
 
 
 def optimizer(group: Group) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from repro.report.stored.pairing import partner
 from repro.report.table import Measured
 from repro.store import StoredRun
 
-SAME = ("data", "profile", "device", "blocks")
+SAME = ("data", "profile", "device", "blocks", "replicas")
 
 
 def full_of(group: Group, groups: list[Group]) -> Group | None:

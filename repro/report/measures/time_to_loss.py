@@ -147,7 +147,7 @@ def _work(group: Group) -> tuple[Any, ...]:
     size = tuple(data.get(key) for key in ("name", "batch_size", "image_size", "context"))
     others = ("method", "optimizer", "corrections", "memory_format")
     settings = repr([_without_length(group.settings.get(key)) for key in others])
-    return group.profile, group.device, group.blocks, group.model, size, settings
+    return group.profile, group.device, group.blocks, group.replicas, group.model, size, settings
 
 
 def _without_length(value: Any) -> Any:

@@ -89,14 +89,15 @@ def finish(table: Table, found: Found, *, nothing: str) -> Table:
 
 
 def baseline(group: Group, groups: Iterable[Group], same: Sequence[str]) -> Group | None:
-    """The BP group that `group` is compared with: equal in model, data and in each attribute of `same`.
+    """The BP group that `group` is compared with: equal in model, data, replicas and in each attribute of `same`.
 
     Of several one with the same changed settings, else its recipe's own (repro/report/stored/pairing.py).
     """
     found = []
     for other in groups:
         plain = other.method == "bp" and gradient_label(other.settings) in ("", "full")
-        if plain and _alike(group, other) and all(getattr(other, n) == getattr(group, n) for n in same):
+        same_place = all(getattr(other, name) == getattr(group, name) for name in ("replicas", *same))
+        if plain and same_place and _alike(group, other):
             found.append(other)
     return partner(group, found)
 

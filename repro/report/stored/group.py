@@ -58,6 +58,7 @@ class Group:
     def label(self) -> str:
         """The method as tables print it, with the approximated gradient where there is one."""
         words = str(self.fact("label") or _label(self.settings)) + update_label(self.settings)
+        words += f", {self.replicas} replicas" if self.replicas > 1 else ""
         gradient = gradient_label(self.settings)
         if not gradient:
             return words
@@ -97,6 +98,11 @@ class Group:
     def blocks(self) -> int:
         """K."""
         return int(self.fact("blocks", 0) or self.settings.get("blocks", 1))
+
+    @property
+    def replicas(self) -> int:
+        """R: pipelines that share every batch."""
+        return int(self.settings.get("replicas", 1))
 
     @property
     def length(self) -> tuple[Any, Any]:

@@ -127,8 +127,11 @@ def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Changes:
-    """{key: (old, new)} of two flat settings."""
-    return {k: (old.get(k), new.get(k)) for k in {**old, **new} if old.get(k) != new.get(k)}
+    """{key: (old, new)} of two flat settings; of one that is left out its default."""
+    from repro.recipe.identity import default_of
+
+    pairs = {k: (old.get(k, default_of(k)), new.get(k, default_of(k))) for k in {**old, **new}}
+    return {k: (a, b) for k, (a, b) in pairs.items() if a != b}
 
 
 def describe(changes: Mapping[str, tuple[Any, Any]], most: int = 3) -> str:

@@ -15,7 +15,14 @@ SIZE = frozenset({
     "data.name", "data.train_limit", "data.test_limit", "data.image_size", "data.context", "straggler.probability",
     "straggler.delay",
 })  # fmt: skip
-_IN_LABEL = ("gradient.estimator", "gradient.schedule", "gradient.scale", "corrections", "optimizer.name")
+_IN_LABEL = (
+    "gradient.estimator",
+    "gradient.schedule",
+    "gradient.scale",
+    "corrections",
+    "optimizer.name",
+    "replicas",
+)
 
 
 def named(groups: Iterable[Group]) -> list[Group]:

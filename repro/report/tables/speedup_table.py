@@ -49,8 +49,8 @@ def build(source: Source, select: str) -> Table:
         found.problems.append(f"oversubscribed, more blocks than devices or cores: {', '.join(crowded)}")
     table.caption = [
         "Speed-up: ratio of seconds per batch, BP / method, with its 95 % interval on the log scale, in pairs by seed where "
-        "initial weights and data order are shared, else Welch; always against BP with the same K, device, machine and "
-        "threads, through the same engine.",
+        "initial weights and data order are shared, else Welch; always against BP with the same K, replicas, device, "
+        "machine and threads, through the same engine.",
         HALF_WIDTH,
         "Bound: BP's compute time over the time per batch that the schedule needs with this row's compute times (where "
         "blocks shared a core: with BP's, and the replay added) and free communication. FR and DDG name their locking rule: "
