@@ -129,7 +129,7 @@ def direct_labels(axes: Any, labels: Sequence[Label], *, gap: float = 0.052, x: 
             color=colour,
             va="center",
             ha="left",
-            fontsize=7.5,
+            fontsize=7.5 if len(text) <= 30 else 6.0,  # long ones must stay on the paper
             transform=axes.transAxes,
         )
 
