@@ -38,10 +38,10 @@ $(READY): pyproject.toml
 	$(BIN)/repro --help > /dev/null
 	@touch $@
 
-# Two workers, most files in one of them (tests/conftest.py says which); what needs quiet cores runs alone afterwards.
+# Two workers, a file in one of them, which makes its fixtures once; what needs quiet cores runs alone afterwards.
 PYTEST := $(BIN)/python -m pytest
 test: $(READY) ## run the tests
-	$(PYTEST) -n 2 --dist loadgroup --no-loadscope-reorder -m "not faults and not alone"
+	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m "not faults and not alone"
 	$(PYTEST) -m "alone and not faults"
 
 test-faults: $(READY) ## the slow tests of faults: every method killed and resumed for K = 1..4
