@@ -10,23 +10,18 @@ from repro.report.figures.told import curve_words, tell
 from repro.report.stored.curves import over_epochs
 from repro.report.stored.group import Group
 from repro.report.stored.source import Source, experiment, on_text, pipelined
-from repro.store import StoredRun
 
 DESCRIPTION = "train and test loss per method, with a band over seeds (Fig. 4 of the DSP paper)"
-_LABEL = 0.14  # inches between the labels of two curves
 COMMAND = "repro run bp-resnet98 fr-resnet98 dsp-resnet98 --seeds 5 --profile quick"
+_LABEL = 0.14  # inches between the labels of two curves
 
 
 def draw(source: Source) -> Any:
     """A figure, or what is missing."""
-    found = source.find(lambda run: experiment(run) == "train" and pipelined(run) and not _is_control(run))
-    return draw_groups(found.groups, found.reference, COMMAND)
-
-
-def _is_control(run: StoredRun) -> bool:
-    """Whether it is of the sweep over delays, which is no method of a pipeline and has a figure of its own (staleness)."""
-    method = run.recipe.get("method")
-    return isinstance(method, dict) and method.get("name") == "delayed"
+    found = source.find(lambda run: experiment(run) == "train" and pipelined(run))
+    # The sweep over delays is no method of a pipeline and has a figure of its own (staleness).
+    groups = [group for group in found.groups if group.method != "delayed"]
+    return draw_groups(groups, found.reference, COMMAND)
 
 
 def draw_groups(groups: list[Group], reference: bool, command: str) -> Any:

@@ -13,7 +13,6 @@
 
   // A click sorts upwards, the next downwards, the third brings back the order and the lines that name groups.
   function sortable(table) {
-    const bodies = [...table.tBodies];
     const homes = new Map(all("tbody tr", table).map(row => [row, row.parentNode]));
     const ranked = [...homes.keys()].filter(row => row.className !== "group");
     const states = ["ascending", "descending", null];
@@ -33,7 +32,7 @@
         head.setAttribute("aria-sort", state);
         const value = row => key((row.cells[column].dataset.value || row.cells[column].textContent).trim());
         const sorted = [...ranked].sort((a, b) => (state === "ascending" ? 1 : -1) * compare(value(a), value(b)));
-        bodies[0].append(...sorted);
+        table.tBodies[0].append(...sorted);
       });
     });
   }
@@ -69,7 +68,8 @@
   for (const picture of all("figure svg")) {
     const points = all(".told circle", picture);
     const texts = points.map(point => point.firstChild.textContent);
-    if (points.length) points.forEach(point => point.firstChild.remove());
+    if (!points.length) continue;
+    points.forEach(point => point.firstChild.remove());
     picture.addEventListener("pointermove", event => {
       const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(picture.getScreenCTM().inverse());
       let near = -1, least = 14 * 14;
