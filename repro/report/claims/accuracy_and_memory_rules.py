@@ -11,7 +11,7 @@ from repro.report.claims.margins import ACCURACY, POINTS
 from repro.report.measures.accuracy import accuracy
 from repro.report.measures.memory import MIB, activation_bytes, activation_formula, activation_ratio
 from repro.report.stats import Estimate, mean_interval
-from repro.report.stored.group import Group, Reader
+from repro.report.stored.group import Group, Reader, data_label
 from repro.report.table import Measured
 
 AS_FORMULA = within(0.85, 1.15)
@@ -28,14 +28,21 @@ def dni_loses(evidence: Evidence) -> Sequence[Finding]:
 
 
 def _against_bp(evidence: Evidence, method: str, rule: Rule) -> Sequence[Finding]:
+    """The best accuracy of each of a method's settings against BP's, in the most telling place and at its other K."""
     found = places(evidence.training(), lambda groups: bool(having(groups, method) and having(groups, "bp")))
-    for groups in found[:1]:
+    findings = []
+    for groups in [members for members in found if _but_blocks(members[0]) == _but_blocks(found[0][0])]:
         base = having(groups, "bp")[0]
-        return [
-            Finding(f"{g.label} - BP, best", where(g), difference(g, base, accuracy("best")), "points", rule)
-            for g in having(groups, method)
-        ]
-    return []
+        for g in having(groups, method):
+            value = difference(g, base, accuracy("best"))
+            findings.append(Finding(f"{g.label} - BP, best", where(g), value, "points", rule))
+    return findings
+
+
+def _but_blocks(group: Group) -> tuple[object, ...]:
+    """What two places share that differ in K alone."""
+    names = ("model", "profile", "device", "replicas", "length", "machine", "threads")
+    return data_label(group), *(getattr(group, name) for name in names)
 
 
 def memory_as_formula(evidence: Evidence) -> Sequence[Finding]:
