@@ -20,7 +20,9 @@ class Links:
 
     A micro-batch is a message of its own. `latency` in seconds, `bandwidth` and `copy_bandwidth` (of the
     sender's copy into the message) in bytes per second. An acknowledgement costs one latency. `near`: boundaries
-    inside a host, where a message costs its copy alone.
+    inside a host, where a message costs its copy alone. `shares[k]`: messages that pass there at once (default: one).
+    `ahead`: receives posted before the message before them is taken. `words_wait`: words that go the other direction wait
+    behind its tensors (ways.py).
     """
 
     sizes: tuple[float, ...]
@@ -29,6 +31,9 @@ class Links:
     copy_bandwidth: float = float("inf")
     overlaps: bool = True
     near: frozenset[int] = frozenset()
+    shares: tuple[int, ...] = ()
+    ahead: int = 1
+    words_wait: bool = False
 
     def copy(self, boundary: int) -> float:
         """Seconds for which the sender is held up by a message over `boundary` (between that block and the next)."""
@@ -38,7 +43,10 @@ class Links:
 
     def transfer(self, boundary: int) -> float:
         """Seconds from "finished and expected" to "here"."""
-        return 0.0 if boundary in self.near else self.latency + self.sizes[boundary] / self.bandwidth
+        if boundary in self.near:
+            return 0.0
+        share = self.shares[boundary] if self.shares else 1
+        return self.latency + share * self.sizes[boundary] / self.bandwidth
 
     def notice(self, boundary: int) -> float:
         """Seconds until the sender knows that its message has been taken."""

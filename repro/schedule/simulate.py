@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from repro.schedule.actions import Action, Kind, Schedule
 from repro.schedule.links import Links, free
+from repro.schedule.ways import WaySimulation
 
 Duration = Callable[[int, Action], float]
 
@@ -91,7 +92,19 @@ def simulate(schedule: Schedule, duration: Duration, links: Links | None = None)
 
     Raises Deadlock where no block can go on.
     """
+    if links is not None and links.words_wait:
+        return _over_ways(schedule, duration, links)
     return _Simulation(schedule, duration, links or free(schedule.num_blocks)).run()
+
+
+def _over_ways(schedule: Schedule, duration: Duration, links: Links) -> Timeline:
+    spans: list[Span] = []
+    run = WaySimulation(schedule, duration, links, lambda *span: spans.append(Span(*span)))
+    run.run()
+    if run.waiting:
+        waits = "; ".join(f"block {k} waits at {action}" for k, action in sorted(run.waiting.items()))
+        raise Deadlock(f"the schedule deadlocks: {waits}")
+    return Timeline(schedule.num_blocks, sorted(spans, key=lambda s: (s.start, s.block)))
 
 
 class _Simulation:

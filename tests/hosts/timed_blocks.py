@@ -54,7 +54,9 @@ def measured(team: HostsTeam, recipe: Recipe, asked: dict[str, Any], rate: float
     plan = timed_plan(recipe, asked["message"], asked["batches"])
     summaries = Launch(team.placed(plan), seed=0, block_times=times, team=team).run()
     near = frozenset(k for k in range(plan.blocks - 1) if team.hosts[k] == team.hosts[k + 1])
-    links = Links(message_sizes(plan), asked["delay"], rate * 1e6 / 8 * PAYLOAD, near=near)
+    links = Links(
+        message_sizes(plan), asked["delay"], rate * 1e6 / 8 * PAYLOAD, near=near, ahead=2, words_wait=True
+    )
     simulated = simulate(plan.schedule(), duration(times, micro_batches(plan)), links).period()
     free = simulate(plan.schedule(), duration(times, micro_batches(plan))).period()
     timed = float(summaries[-1]["seconds_per_batch"])

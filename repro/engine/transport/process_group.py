@@ -21,6 +21,7 @@ from repro.errors import MissingError
 from repro.recipe import RuntimeSpec
 
 _SIGNAL_TAG = (1 << 24) + 7
+_AHEAD_BETWEEN_HOSTS = 2  # receives: the word that one is posted may wait behind a tensor on its way
 
 
 class Network:
@@ -43,6 +44,7 @@ class Network:
         self.sum_replicas: RowSum | None = None
         self.device = torch.device(devices[rank])
         self._groups: dict[tuple[int, int], Any] = {}
+        self._hosts = meeting.hosts
         self._forwarded = -1
         self._signals: list[tuple[Any, Tensor]] = []
         self._barrier_locking = barrier_locking and blocks > 1
@@ -111,7 +113,8 @@ class Network:
         upwards, other = stream == "output", self.rank - self.block + peer
         low, high = min(self.rank, other), max(self.rank, other)
         group = self._groups.get((low, high) if upwards else (high, low))
-        return Link(peer, stream, self.device, group, rank=other)
+        apart = bool(self._hosts) and self._hosts[self.rank] != self._hosts[other] and group is None
+        return Link(peer, stream, self.device, group, rank=other, ahead=_AHEAD_BETWEEN_HOSTS if apart else 1)
 
     def outbox(self, peer: int, stream: str) -> Outbox:
         """The sending end of a queue to a neighbour."""
