@@ -41,7 +41,7 @@ $(READY): pyproject.toml
 # Two workers, most files in one of them (tests/conftest.py says which); what needs quiet cores runs alone afterwards.
 PYTEST := $(BIN)/python -m pytest
 test: $(READY) ## run the tests
-	$(PYTEST) -n 2 --dist loadgroup -m "not faults and not alone"
+	$(PYTEST) -n 2 --dist loadgroup --no-loadscope-reorder -m "not faults and not alone"
 	$(PYTEST) -m "alone and not faults"
 
 test-faults: $(READY) ## the slow tests of faults: every method killed and resumed for K = 1..4
@@ -117,9 +117,18 @@ async-results: $(READY) ## make the reference runs of docs/asynchronous.md (abou
 	$(BIN)/repro run $(TWO_BLOCKS) --engine processes --set epochs=1 $(REFERENCE)
 	$(BIN)/repro report --readme docs/asynchronous.md
 
+# A benchmark of several networks is stored in one file each.
+BENCH_engine := --set steps=16 --set rounds=3
+BENCH_kernels := --set minutes=60
+PEERS := --set memory_format=channels_last --set rounds=2
+BENCH_peers := $(PEERS) --set minutes=8
+BENCH_peers-vgg19 := $(PEERS) --set minutes=12 --set steps=9 --set model=vgg19 --set batch_size=32
+BENCH_peers-resnet164 := $(PEERS) --set minutes=12 --set steps=9 --set model=resnet164 --set batch_size=32
+BENCH_peers-resnext29 := $(PEERS) --set minutes=12 --set steps=9 --set model=resnext29 --set batch_size=16 \
+	--set image_size=16
 results/reference/bench/%.json:
-	$(BIN)/repro bench $* $(if $(filter engine,$*),--set steps=16 --set rounds=3) $(if $(filter kernels,$*),--set minutes=60)
-	@mkdir -p $(@D) && cp results/bench/$*.json $@
+	$(BIN)/repro bench $(firstword $(subst -, ,$*)) $(BENCH_$*)
+	@mkdir -p $(@D) && cp results/bench/$(firstword $(subst -, ,$*)).json $@
 
 .PHONY: help run setup test check figures bench results async-results test-faults soak tools gpu-check docs dist
 .DEFAULT_GOAL := help

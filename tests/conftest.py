@@ -33,6 +33,7 @@ TINY = {
 SPREAD = {"test_commands.py", "test_engine_equals_oracle.py", "test_oracles.py", "test_experiments.py"}
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Groups for `--dist loadgroup`."""
     for item in items:

@@ -103,8 +103,8 @@ class Asked:
     @property
     def predicts(self) -> bool:
         """Whether all methods are compared, or one plan is shown."""
-        given = (self.layer_times, self.bandwidth, self.latency, self.figure)
-        given += (self.replicas, self.hosts, self.per_host)
+        links = (self.bandwidth, self.latency, self.hosts, self.per_host)
+        given = (self.layer_times, self.figure, self.replicas, *links)
         return any(value is not None for value in given) or "," in (self.blocks or "")
 
     def counts(self, default: int) -> list[int]:

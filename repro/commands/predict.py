@@ -84,7 +84,7 @@ def _print(model: str, batch_size: int, rows: Sequence[dict[str, Any]], asked: A
 
 
 def _name(row: dict[str, Any]) -> str:
-    return row["method"] + (f" x {row['replicas']} replicas" if row["replicas"] > 1 else "")
+    return str(row["method"]) + (f" x {row['replicas']} replicas" if row["replicas"] > 1 else "")
 
 
 def _weights(plan: Plan) -> tuple[int, ...]:

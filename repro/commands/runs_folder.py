@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 from repro import paths
@@ -37,6 +39,18 @@ def written_to(out: Path | None, default: Path) -> Path:
             f"--out {out}: this folder holds runs and --out is what is written: give --runs {out}"
         )
     return out or default
+
+
+def check_writable(file: Path) -> None:
+    """OSError, before any work, where `file` cannot be written: a folder, or below what is none or may not be changed."""
+    above = next(p for p in file.absolute().parents if p.exists())
+    for wrong, place, number in (
+        (file.is_dir(), file, errno.EISDIR),
+        (not above.is_dir(), above, errno.ENOTDIR),
+        (not os.access(above, os.W_OK), above, errno.EACCES),
+    ):
+        if wrong:
+            raise OSError(number, os.strerror(number), str(place))
 
 
 def refuse_out(out: Path | None) -> None:

@@ -54,6 +54,7 @@ class Cifar10:
     std: tuple[float, ...] = (63.0, 62.1, 66.7)
 
     folder_name = "cifar-10-batches-py"
+    archive_name = "cifar-10-python.tar.gz"  # here too, since torchvision takes seconds to import
     train_files: tuple[str, ...] = tuple(f"data_batch_{i}" for i in range(1, 6))
     test_files: tuple[str, ...] = ("test_batch",)
     label_key = "labels"
@@ -111,7 +112,7 @@ class Cifar10:
 
     def _archive(self) -> Path:
         table = self.published()
-        archive = self.root / str(table.filename)
+        archive = self.root / self.archive_name
         if not archive.exists():
             download(table.url, archive, table.tgz_md5)
         found = md5(archive)
@@ -150,7 +151,7 @@ class Cifar10:
     def _missing(self, path: Path) -> MissingError:
         return MissingError(
             f"{path} is missing. Put it there, or delete the folder {path.parent} to have it unpacked again from "
-            f"{self.root / str(self.published().filename)} (fetched where it is missing too)."
+            f"{self.root / self.archive_name} (fetched where it is missing too)."
         )
 
 
@@ -159,6 +160,7 @@ class Cifar100(Cifar10):
 
     num_classes = 100
     folder_name = "cifar-100-python"
+    archive_name = "cifar-100-python.tar.gz"
     train_files = ("train",)
     test_files = ("test",)
     label_key = "fine_labels"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from repro import paths
+from repro.errors import MissingError
 from repro.recipe.matrix import Choice, Matrix
 from repro.recipe.reading import SETTINGS
 from repro.recipe.unknown import refuse
@@ -36,8 +37,13 @@ def catalogue() -> dict[str, Entry]:
 
 
 def matrices() -> tuple[Matrix, ...]:
-    """The networks' files, sorted by paper and network."""
+    """The networks' files, sorted by paper and network. MissingError where the installation has none."""
     root = paths.recipes()
+    if not root.is_dir():
+        raise MissingError(
+            f"the recipes are not where this installation looks for them, {root}: install the project by pip "
+            "(recipes are files: it does not run out of a zip archive)"
+        )
     found = [path for path in root.glob("*/*.yaml") if path.parent.name != SETTINGS]
     state = tuple((path, path.stat().st_mtime_ns) for path in [*found, *(root / SETTINGS).glob("*.yaml")])
     return _matrices(tuple(sorted(found)), state)

@@ -13,7 +13,7 @@ behind what is under way there. `simulate` (simulate.py) knows only their latenc
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -143,15 +143,18 @@ class WaySimulation:
         elif wait():
             self._go_on(k, block)
         else:
-            self._held[k] = block, wait
+            self._held[k] = (block, wait)
 
     def _wake(self) -> None:
-        for k, (block, wait) in list(self._held.items()):
-            if k in self._held and wait():
+        for k, held in list(self._held.items()):
+            block, wait = held
+            if (
+                self._held.get(k) is held and wait()
+            ):  # who was woken first may have woken it, to wait for more
                 del self._held[k]
                 self._go_on(k, block)
 
-    def _block(self, k: int) -> Iterator[Wait]:
+    def _block(self, k: int) -> Generator[Wait, None, None]:
         schedule, last = self.schedule, self.schedule.num_blocks - 1
         taken_by = Kind.MODULE if schedule.synthetic else Kind.BACKWARD
         for action in schedule.actions(k):

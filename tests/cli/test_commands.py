@@ -253,8 +253,11 @@ def test_a_full_disk_is_one_sentence(words: list[str]) -> None:
     assert done.stderr.strip().splitlines()[-1] == "repro: output: No space left on device"
 
 
-def test_a_page_that_cannot_be_written_is_one_sentence(repro: Repro, tmp_path: Path) -> None:
-    done = repro("report", "--out", str(tmp_path))
+@pytest.mark.parametrize(("below", "reason"), [("", "Is a directory"), ("file/page.html", "Not a directory")])
+def test_a_page_that_cannot_be_written_is_one_sentence_before_it_is_made(
+    below: str, reason: str, repro: Repro, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    done = repro("report", "--out", str(tmp_path / below), timeout=5)
     assert done.returncode == 1
-    assert f"repro: {tmp_path}: Is a directory" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.stderr == f"repro: {tmp_path / Path(below).parent}: {reason}\n"

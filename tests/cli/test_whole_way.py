@@ -23,7 +23,7 @@ RECIPES = [*TRAIN, *STRAGGLER, *GAP, *APPROXIMATION, "bias-resnet20"]
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory, repro: Repro) -> Path:
-    """All of them, one seed each, by one command."""
+    """All of them, one seed each, by one command; six updates fill every queue of three blocks."""
     out = tmp_path_factory.mktemp("whole") / "runs"
     done = repro(
         "run",
@@ -32,6 +32,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory, repro: Repro) -> Path:
         "smoke",
         "--set",
         "runtime.threads=1",
+        "--set",
+        "max_steps=6",
         "--engine",
         "processes",
         "--runs",

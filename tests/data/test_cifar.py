@@ -16,7 +16,7 @@ import torch
 from conftest import Mirror, SmallCifar, md5
 
 from repro import data
-from repro.data.cifar import Cifar10
+from repro.data.cifar import Cifar10, Cifar100
 from repro.errors import MissingError
 from repro.recipe.schema import DataSpec
 
@@ -36,6 +36,12 @@ def unpacked(root: Path, small: SmallCifar) -> Path:
     for name, content in small.files.items():
         (folder / name).write_bytes(content)
     return folder
+
+
+@pytest.mark.parametrize("kind", [Cifar10, Cifar100])
+def test_the_archive_has_torchvisions_name(kind: type[Cifar10]) -> None:
+    assert kind.archive_name == kind.published().filename
+    assert kind.folder_name == kind.published().base_folder
 
 
 def test_fetched_once_then_read_as_published(tmp_path: Path, mirror: Mirror, small_cifar: SmallCifar) -> None:

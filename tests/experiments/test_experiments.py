@@ -83,12 +83,13 @@ def test_bp_has_no_gap_to_bp(tiny: Callable[..., Any], tmp_path: Path) -> None:
 def test_dsp_starts_without_a_gap_and_then_has_one_below_the_last_block(
     tiny: Callable[..., Any], tmp_path: Path
 ) -> None:
-    recipe = tiny(experiment="gradient-gap", blocks=3, method={"name": "dsp"})
+    short = {"blocks": 3, "method": {"name": "dsp"}, "max_steps": 8}
+    recipe = tiny(experiment="gradient-gap", **short)
     fields, rows = run(recipe, tmp_path)
     gaps = [r["difference"] for r in rows if r["kind"] == "gap"]
     assert max(gaps[0]) < 1e-9  # all forwards used the weights of the start
     assert min(min(row[:2]) for row in gaps[2:]) > 1e-7
-    engine, engine_rows = run(tiny(blocks=3, method={"name": "dsp"}), tmp_path / "engine")
+    engine, engine_rows = run(tiny(**short), tmp_path / "engine")
     losses = [r["loss"] for r in rows if r["kind"] == "step"]
     assert losses == [r["loss"] for r in engine_rows if r["kind"] == "step"]
     assert fields["test_accuracy_last"] == engine["test_accuracy_last"]

@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -206,23 +207,35 @@ def untouched(tiny: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory
     return calm.numbers(calm.go())
 
 
+@pytest.fixture(scope="module")
+def cut_off(tiny: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the same run, ended by Ctrl-C after step 24: checkpoints of epochs 2 and 3."""
+    folder = tmp_path_factory.mktemp("cut-off") / "hurt"
+    with pytest.raises(KeyboardInterrupt):
+        Run(tiny(method=METHODS["dsp"], blocks=2, epochs=EPOCHS), folder).go(stop_after(24))
+    return folder
+
+
 @pytest.mark.parametrize(
     ("damage", "both"), [*((damage, False) for damage in DAMAGES), ("cut", True), ("another format", True)]
 )
 def test_a_checkpoint_that_cannot_be_used_is_named_and_the_bits_stay(
-    damage: str, both: bool, untouched: tuple[Any, ...], tiny: Callable[..., Any], tmp_path: Path
+    damage: str,
+    both: bool,
+    untouched: tuple[Any, ...],
+    cut_off: Path,
+    tiny: Callable[..., Any],
+    tmp_path: Path,
 ) -> None:
     """From the one before, or from zero; and new checkpoints are not swept away by the unusable ones."""
     change, words = DAMAGES[damage]
     recipe = tiny(method=METHODS["dsp"], blocks=2, epochs=EPOCHS)
+    shutil.copytree(cut_off, tmp_path / "hurt")
     hurt = Run(recipe, tmp_path / "hurt")
-    with pytest.raises(KeyboardInterrupt):
-        hurt.go(stop_after(24))
     places = sorted(hurt.folder.checkpoints.glob("epoch-*"))
     assert [p.name for p in places] == ["epoch-2", "epoch-3"]
     for place in places if both else places[-1:]:
         change(place / "block-1.pt")
-    hurt.heard.lines.clear()
     with pytest.raises(KeyboardInterrupt):
         hurt.go(stop_after(26 if not both else 10))
     said = "\n".join(hurt.heard.lines)

@@ -7,12 +7,16 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from repro import paths
+from repro.errors import MissingError
+from repro.recipe import catalogue
 from tests.conftest import ROOT
 from tests.programs import RUNS, SMOKE, TINY, call, children, gone, numbers, settings, start, wait_for
 
@@ -32,6 +36,20 @@ def test_b30_lines_come_one_by_one_while_the_run_goes_on(tmp_path: Path) -> None
     assert not set("\r\x1b") & set(seen + rest)
     epochs = [line for line in seen.splitlines() if "epoch" in line]
     assert [re.search(r"seed 0: epoch (\d+)", line)[1] for line in epochs] == ["1", "2", "3"]  # type: ignore[index]
+
+
+@pytest.mark.alone
+def test_b30_the_first_line_comes_within_five_seconds(tmp_path: Path) -> None:
+    """A new interpreter, its output buffered as it is by default; the run is then ended."""
+    begin = time.monotonic()
+    process = start("run", TINY["dsp"], *SMOKE, RUNS, str(tmp_path), env={"PYTHONUNBUFFERED": ""}, real=True)
+    assert process.stderr is not None
+    line = process.stderr.readline()
+    seconds = time.monotonic() - begin
+    process.terminate()
+    process.communicate(timeout=30)
+    assert "tiny-dsp seed 0" in line
+    assert seconds < 5
 
 
 @pytest.mark.parametrize(
@@ -75,6 +93,14 @@ def test_b39_a_cupy_that_cannot_be_imported_harms_no_cpu_run(tmp_path: Path) -> 
     assert refused.returncode == 3
     assert refused.stderr.count("\n") == 1
     assert "kernel = cupy needs a CUDA GPU" in refused.stderr
+
+
+def test_b50_a_zip_archive_says_that_it_has_no_recipes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paths, "_TREE", tmp_path / "repro.pyz")
+    with pytest.raises(MissingError, match=r"repro\.pyz.recipes: install the project by pip"):
+        catalogue()
 
 
 @pytest.mark.faults

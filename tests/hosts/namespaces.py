@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -101,8 +102,12 @@ class Hosts:
     def kill(self, host: str) -> None:
         """End every process of a host at once, as a power failure does."""
         pids = _ip("netns", "pids", self.a if host == "a" else self.b).stdout.split()
-        for pid in pids:
-            os.kill(int(pid), 9)
+        for number in (
+            signal.SIGSTOP,
+            signal.SIGKILL,
+        ):  # stopped first: none may hear of another's end and speak
+            for pid in pids:
+                os.kill(int(pid), number)
 
     def processes(self) -> list[str]:
         """What still runs on either."""

@@ -13,7 +13,7 @@ import pytest
 from repro.commands.plan import durations
 from repro.errors import UserError
 from repro.methods.gpipe import GPipe
-from repro.planning import units
+from repro.planning import prediction, units
 from repro.planning.hosts_and_links import Machines
 from repro.planning.layer_times import read_layer_times
 from repro.planning.partition import LayerCost
@@ -38,7 +38,11 @@ def test_free_messages_reach_the_closed_forms() -> None:
         assert found[blocks, "GPipe(M=4, kept)"] == pytest.approx(4 * blocks / (4 + blocks - 1))
 
 
-def test_messages_cost_bp_their_whole_time_and_a_slow_link_sets_everyones_pace() -> None:
+def test_messages_cost_bp_their_whole_time_and_a_slow_link_sets_everyones_pace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = ({"name": "bp"}, {"name": "fdg"}, {"name": "dsp", "staleness": "p=5 q=2"})
+    monkeypatch.setattr(prediction, "METHODS", asked)
     message = 4 * 8 * 64  # bytes
     found = speedups(4, 16, latency=0.5, bandwidth=message / 2.0)
     assert found[4, "BP"] == pytest.approx(48 / (48 + 2 * 3 * 2.5))

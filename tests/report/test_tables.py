@@ -1,5 +1,6 @@
 """The numbers of each table, from hand-made runs."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ from repro.report.stats import Estimate
 from repro.report.table import Measured, Table
 from repro.store import to_json
 from tests.conftest import ROOT
-from tests.report.factory import make_run, training
+from tests.report.factory import make_run, training, write_benches
 from tests.report.reference_set import write_reference
 
 
@@ -244,6 +245,18 @@ def test_the_project_s_benchmarks_stand_in_and_the_caption_says_so(tmp_path: Pat
         assert "results/reference" in formats.render(tables.build(name, runs, reference=True), "txt")
     table = tables.build("peers", runs)
     assert table.problems == ["No stored benchmark 'peers' found. Make it with: repro bench peers"]
+
+
+def test_the_same_benchmark_of_another_network_adds_its_rows(tmp_path: Path) -> None:
+    write_benches(tmp_path)
+    folder = tmp_path / "bench"
+    more = {"rows": [{"system": "repro", "method": "FDG", "model": "n"}], "environment": {}}
+    (folder / "peers-n.json").write_text(json.dumps(more))
+    (folder / "peers-cut.json").write_text("{")
+    table = tables.build("peers", tmp_path)
+    assert [(row["model"], row["method"]) for row in table.rows] == [("m", "BP"), ("m", "loop"), ("n", "FDG")]
+    (folder / "peers.json").unlink()
+    assert tables.build("peers", tmp_path, fallback=False).problems, "parts alone are not the benchmark"
 
 
 def test_a_crowded_benchmark_states_no_speed_up(tmp_path: Path) -> None:

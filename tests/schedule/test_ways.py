@@ -48,17 +48,19 @@ def test_bp_waits_for_no_word() -> None:
 def test_both_ways_of_a_busy_link_take_turns_with_one_receive_ahead() -> None:
     """The word for the next message waits behind the other way's tensor: 2 transfers a batch, not one.
 
-    A tensor takes 6 s, a block's work 4 s; with two receives posted ahead the word is there before it is needed.
+    A block's work takes 4 s. Where a tensor takes 6 s more receives posted ahead are of no use: a way is never free.
     """
     schedule = parse_method({"name": "dsp", "staleness": "p=4 q=3"}).schedule(2, 120, {})
 
-    def period(ahead: int, words_wait: bool = True) -> float:
-        links = Links((60.0,), bandwidth=10.0, ahead=ahead, words_wait=words_wait)
+    def period(ahead: int, words_wait: bool = True, seconds: float = 6.0) -> float:
+        links = Links((10.0 * seconds,), bandwidth=10.0, ahead=ahead, words_wait=words_wait)
         return simulate(schedule, work, links).period()
 
     assert period(1, words_wait=False) == pytest.approx(6.0, rel=0.02)
     assert period(1) == pytest.approx(12.0, rel=0.02)
-    assert period(2) == pytest.approx(6.0, rel=0.02)
+    assert period(2) == pytest.approx(12.0, rel=0.02)
+    assert period(1, seconds=3.0) == pytest.approx(6.0, rel=0.02)
+    assert period(2, seconds=3.0) == pytest.approx(4.0, rel=0.02)
 
 
 def test_a_link_shared_by_two_messages_is_half_as_fast() -> None:

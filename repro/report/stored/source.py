@@ -88,13 +88,19 @@ class Source:
         return Found([], [], self.reference)
 
     def bench(self, name: str) -> tuple[dict[str, Any] | None, bool]:
-        """The stored rows of `repro bench <name>` (None: not run), and whether they are the reference's."""
+        """The stored rows of `repro bench <name>` (None: not run), and whether they are the reference's.
+
+        Files `<name>-<part>.json` beside it add their rows: the same benchmark of other networks.
+        """
         own = [] if self.reference else [self.root, self.root.parent, Path("results")]
         for root in [*own, *self._project()]:
-            with suppress(OSError, ValueError):
-                found = json.loads((paths.bench(root) / f"{name}.json").read_text(encoding="utf-8"))
-                if isinstance(found, dict) and isinstance(found.get("rows"), list):
-                    return found, root.resolve() == paths.reference().resolve()
+            folder = paths.bench(root)
+            parts = [
+                _rows_of(path) for path in (folder / f"{name}.json", *sorted(folder.glob(f"{name}-*.json")))
+            ]
+            if parts[0] is not None:
+                rows = [row for part in parts if part is not None for row in part["rows"]]
+                return {**parts[0], "rows": rows}, root.resolve() == paths.reference().resolve()
         return None, self.reference
 
     def _project(self) -> list[Path]:
@@ -191,3 +197,12 @@ def _unreadable(root: Path, runs: list[StoredRun]) -> list[tuple[str, str, int]]
         ):
             found.append(here)
     return found
+
+
+def _rows_of(file: Path) -> dict[str, Any] | None:
+    """What `repro bench` stored; None where there is nothing that can be read."""
+    with suppress(OSError, ValueError):
+        found = json.loads(file.read_text(encoding="utf-8"))
+        if isinstance(found, dict) and isinstance(found.get("rows"), list):
+            return found
+    return None

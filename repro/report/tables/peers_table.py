@@ -9,6 +9,7 @@ from repro.report.table import Column, Table, Value
 DESCRIPTION = "our methods beside torch.distributed.pipelining and a plain PyTorch loop (repro bench peers)"
 COLUMNS = [
     Column("model", "model", context=True),
+    Column("image_size", "pixels a side", context=True, number=True),
     Column("batch_size", "batch", context=True, number=True),
     Column("memory_format", "memory format", context=True),
     Column("blocks", "processes", number=True),
@@ -26,6 +27,7 @@ COLUMNS = [
 ]
 _PLAIN = (
     "model",
+    "image_size",
     "batch_size",
     "memory_format",
     "blocks",
