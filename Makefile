@@ -38,10 +38,10 @@ $(READY): pyproject.toml
 	$(BIN)/repro --help > /dev/null
 	@touch $@
 
-# Two workers, most files in one of them (tests/conftest.py says which); what needs quiet cores runs alone afterwards.
+# Two workers, a file in one of them, which makes its fixtures once; what needs quiet cores runs alone afterwards.
 PYTEST := $(BIN)/python -m pytest
 test: $(READY) ## run the tests
-	$(PYTEST) -n 2 --dist loadgroup --no-loadscope-reorder -m "not faults and not alone"
+	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m "not faults and not alone"
 	$(PYTEST) -m "alone and not faults"
 
 test-faults: $(READY) ## the slow tests of faults: every method killed and resumed for K = 1..4
@@ -65,6 +65,7 @@ dist: $(READY) ## build wheel and source archive into dist/, check them, install
 	$(BIN)/python -m build --no-isolation -o dist . > /dev/null
 	$(BIN)/python -m twine check --strict dist/*
 	$(BIN)/python -m tests.site.installed dist
+	@test -f LICENSE || echo "There is no LICENSE file: the package names no licence, and PyPI will show none."
 
 tools: ## install a browser, TeX and SLURM, which some tests need (Debian, Ubuntu; as root)
 	apt-get update -qq

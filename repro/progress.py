@@ -58,7 +58,7 @@ class Progress:
         self._cut(plan, done)
 
     def _cut(self, plan: Plan, done: int) -> None:
-        where = f"{plan.blocks} block{'s' if plan.blocks > 1 else ''}{_of_replicas(plan)} on "
+        where = f"{plan.blocks} block{'s' if plan.blocks > 1 else ''}{plan.recipe.of_replicas} on "
         where += ", ".join(sorted(set(plan.devices)))
         self.say(
             f"{self.title}: {plan.num_batches - done} batches, {where}, {plan.threads} thread(s) each"
@@ -96,10 +96,6 @@ class Progress:
         """Images (sequences of a text) per second since the seed began."""
         seconds = time.monotonic() - self._begin
         return f"{self._samples / seconds:.0f} {self._unit}/s" if seconds > 0 else ""
-
-
-def _of_replicas(plan: Plan) -> str:
-    return "" if plan.recipe.replicas == 1 else f" of {plan.recipe.replicas} replicas"
 
 
 def _shared(plan: Plan) -> str:

@@ -1,4 +1,4 @@
-"""Shared by all tests: small recipes, one machine-independent place for caches, and who runs where.
+"""Shared by all tests: small recipes, and one machine-independent place for caches.
 
 How the suite stays fast: see "Tests that stay fast" in docs/reliability.md.
 """
@@ -27,18 +27,6 @@ TINY = {
     "epochs": 2,
     "optimizer": {"lr": 0.05, "momentum": 0.9, "nesterov": True, "weight_decay": 0.0005},
 }
-
-# Long files whose tests share nothing costly: each test goes to the worker that is free. All others stay in one
-# worker, which makes their module's fixtures once.
-SPREAD = {"test_commands.py", "test_engine_equals_oracle.py", "test_oracles.py", "test_experiments.py"}
-
-
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Groups for `--dist loadgroup`."""
-    for item in items:
-        if item.path.name not in SPREAD:
-            item.add_marker(pytest.mark.xdist_group(item.path.relative_to(ROOT).as_posix()))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -24,7 +24,7 @@ def test_the_generated_blocks_are_fresh() -> None:
     pages = (
         (
             README,
-            {"figure", "glance", "verdicts", *(f"asynchronous{x}" for x in ("", "-verdicts"))},
+            {"figure", "glance", "verdicts", *(f"asynchronous{x}" for x in ("", "-figure", "-verdicts"))},
         ),
         (RESULTS, {"headline", "claims"}),
         (ASYNCHRONOUS, {"asynchronous-claims"}),
@@ -67,6 +67,21 @@ def test_ratios_to_peers_in_the_text_are_those_of_the_bench() -> None:
     for row in (fdg, dsp):
         assert f"{row['ratio_to_best_peer']:.2f} times as fast as the best schedule of torch" in words
         assert f"{row['ratio_to_loop']:.2f} times as fast as a plain loop on both cores" in words
+
+
+@pytest.mark.parametrize("network", ["vgg19", "resnet164", "resnext29"])
+def test_the_row_of_another_network_is_that_of_its_bench(network: str) -> None:
+    rows = json.loads((ROOT / "results" / "reference" / "bench" / f"peers-{network}.json").read_text())[
+        "rows"
+    ]
+    best = next(r for r in rows if r["best_peer"])
+    cells = [f"{best['method'].removeprefix('Schedule')}, M = {best['micro_batches']}"]
+    for method in ("FDG", "DDG (free)", "DSP(1,0;2,0)"):
+        row = next(r for r in rows if r["method"] == method)
+        for name in ("ratio_to_best_peer", "ratio_to_loop"):
+            cells.append(f"{row[name]:.2f} [{row[f'{name}_low']:.2f}, {row[f'{name}_high']:.2f}]")
+    line = " | ".join(cells)
+    assert line in (ROOT / "docs" / "performance.md").read_text(encoding="utf-8"), line
 
 
 def test_figures_in_the_text_are_those_of_the_benches() -> None:

@@ -46,11 +46,9 @@ def describe_plans(
     for plan in without_duplicates(plans, say=print):
         recipe = plan.recipe
         where = paths.seed_folder(out, recipe.name, "<hash>", seeds[0]).parent
-        replicas = "" if recipe.replicas == 1 else f" of {recipe.replicas} replicas"
         print(f"{plan.title} (profile {recipe.profile})")
-        print(
-            f"  method   {recipe.method.label(plan.blocks)}, {plan.blocks} block(s){replicas} on {', '.join(plan.devices)}"
-        )
+        blocks = f"{plan.blocks} block(s){recipe.of_replicas}"
+        print(f"  method   {recipe.method.label(plan.blocks)}, {blocks} on {', '.join(plan.devices)}")
         _, reason = choose_engine(recipe, engine, seats.places, device)
         print(f"  engine   {plan.engine} ({reason}), {plan.threads} thread(s), {seats.jobs} run(s) at once")
         print(f"  model    {recipe.model.name}, {len(plan.names)} layers, cut {recipe.cut}")

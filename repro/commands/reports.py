@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from repro import paths
-from repro.commands.runs_folder import check_writable, runs_to_read, written_to
+from repro.commands.runs_folder import check_file_can_be_written, runs_to_read, written_to
 from repro.errors import UserError, nearest
 from repro.recipe.load import PROFILES
 
@@ -105,7 +105,7 @@ def write_page(
     place, folder = written_to(out, usual), runs_to_read(runs, reference)
     if paper and place.suffix != ".tex":
         raise UserError(f"--out {place}: the write-up is LaTeX, give a name that ends with .tex")
-    check_writable(place)  # it takes a while to make
+    check_file_can_be_written(place)  # it takes a while to make
     if paper:
         from repro.report.pages.paper import write
 

@@ -41,7 +41,7 @@ def written_to(out: Path | None, default: Path) -> Path:
     return out or default
 
 
-def check_writable(file: Path) -> None:
+def check_file_can_be_written(file: Path) -> None:
     """OSError, before any work, where `file` cannot be written: a folder, or below what is none or may not be changed."""
     above = next(p for p in file.absolute().parents if p.exists())
     for wrong, place, number in (

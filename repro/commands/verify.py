@@ -44,10 +44,12 @@ def verify_recipe(recipe: Recipe, seed: int, device: str, engine: str) -> int:
     engine, _ = choose_engine(recipe, "processes" if engine == "auto" else engine, 1, device)
     engine = "processes" if engine == "oracle" else engine
 
-    processes = f"engine with {recipe.ranks} process{'es' if recipe.ranks > 1 else ''}"
     replicas = "" if recipe.replicas == 1 else f", {recipe.replicas} replicas"
-    processes += f" ({recipe.blocks} block{'s' if recipe.blocks > 1 else ''}{replicas})" if replicas else ""
-    what = f"sequential engine ({recipe.blocks} blocks{replicas})" if engine == "sequential" else processes
+    if engine == "sequential":
+        what = f"sequential engine ({recipe.blocks} blocks{replicas})"
+    else:
+        what = f"engine with {recipe.ranks} process{'es' if recipe.ranks > 1 else ''}"
+        what += f" ({recipe.blocks} block{'s' if recipe.blocks > 1 else ''}{replicas})" if replicas else ""
     print(
         f"{recipe.name}: {what} against the oracle, seed {seed}",
         file=sys.stderr,

@@ -89,6 +89,12 @@ class Batches:
 
     def _part(self, size: int) -> tuple[int, int]:
         """The shard's place in a batch of `size` samples: its first one, and the one behind its last."""
-        each, more = divmod(size, self.shards)
-        start = self.shard * each + min(self.shard, more)
-        return start, start + each + (self.shard < more)
+        sizes = shard_sizes(size, self.shards)
+        start = sum(sizes[: self.shard])
+        return start, start + sizes[self.shard]
+
+
+def shard_sizes(size: int, shards: int) -> list[int]:
+    """Samples of a batch of `size` in each of its shards; they differ by at most one, the first are the larger."""
+    each, more = divmod(size, shards)
+    return [each + (i < more) for i in range(shards)]

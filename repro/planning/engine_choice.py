@@ -30,12 +30,11 @@ def choose_engine(recipe: Recipe, asked: str, places: int, device: str) -> tuple
     needed = ranks if device == "cuda" else ranks * (recipe.runtime.threads or 1)
     what = "GPU" if device == "cuda" else "core"
     have = f"{places} {what}{'' if places == 1 else 's'}"
-    of = "" if recipe.replicas == 1 else f" of {recipe.replicas} replicas"
     if ranks == 1 or needed <= places:
-        return "processes", f"a {what} for every block{of}"
+        return "processes", f"a {what} for every block{recipe.of_replicas}"
     return (
         "sequential",
-        f"{recipe.blocks} blocks{of} would share {have}; --engine processes runs them all the same",
+        f"{recipe.blocks} blocks{recipe.of_replicas} would share {have}; --engine processes runs them all the same",
     )
 
 

@@ -10,14 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from repro.data.batches import shard_sizes
 from repro.errors import UserError
 from repro.recipe import Recipe
-
-
-def shard_sizes(size: int, replicas: int) -> list[int]:
-    """Samples of a batch of `size` that each replica takes; they differ by at most one, the first are the larger."""
-    each, more = divmod(size, replicas)
-    return [each + (r < more) for r in range(replicas)]
 
 
 def check_shards(recipe: Recipe, sizes: Collection[int]) -> set[int]:

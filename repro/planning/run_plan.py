@@ -75,7 +75,7 @@ class Plan:
     @property
     def ranks(self) -> int:
         """K x R: a block of a replica each."""
-        return self.recipe.blocks * self.recipe.replicas
+        return self.recipe.ranks
 
     def rank_words(self, rank: int) -> str:
         """Which block that is, of which replica where there are several."""

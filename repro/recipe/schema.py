@@ -185,6 +185,11 @@ class Recipe(Spec):
         return self.blocks * self.replicas
 
     @property
+    def of_replicas(self) -> str:
+        """What stands behind a number of blocks: " of 2 replicas", or nothing where there is one."""
+        return "" if self.replicas == 1 else f" of {self.replicas} replicas"
+
+    @property
     def shard_size(self) -> int:
         """Samples of a batch that one replica takes."""
         return self.data.batch_size // self.replicas

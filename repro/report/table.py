@@ -13,11 +13,22 @@ NOTHING = "-"
 
 
 @dataclass(frozen=True)
+class Runs:
+    """Where a number comes from: the seeds of one recipe under one hash, or (no hash, no seeds) a stored benchmark."""
+
+    recipe: str
+    hash: str = ""
+    profile: str = ""
+    seeds: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Measured:
-    """A number from runs: its estimate (None: no seed has it) out of `started` seeds."""
+    """A number from runs: its estimate (None: no seed has it) out of `started` seeds, and the runs it is made of."""
 
     estimate: Estimate | None
     started: int
+    made_of: tuple[Runs, ...] = field(default=(), compare=False)
 
     @property
     def n(self) -> int:

@@ -58,6 +58,7 @@ def test_waits_do_not_drift(monkeypatch: pytest.MonkeyPatch) -> None:
     assert now[0] == pytest.approx(100.881), "a stall of the machine is not caught up with"
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("method", "blocks"),
     [

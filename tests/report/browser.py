@@ -1,22 +1,18 @@
-"""Opens a page in a real headless browser, at several widths, and tells what the browser found.
+"""A real headless browser for the tests: Chromium, driven over a pipe by its own protocol, with no driver to install.
 
-A harness page holds one frame per width; each frame loads the page with a probe in its head, which measures
-and posts what it saw back to the server of this module. A content security policy blocks, and reports,
-whatever the page asks for from elsewhere. Any browser that opens an address will do: no driver is needed.
+One process serves a whole module of tests; each opens the page afresh. What the page asks for, logs and throws is kept.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import select
 import shutil
-import signal
 import subprocess
-import threading
-from collections.abc import Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import time
 from pathlib import Path
-from queue import Empty, Queue
 from typing import Any
 
 CHROMES = (
@@ -27,118 +23,160 @@ CHROMES = (
     "chrome",
     "chrome-headless-shell",
 )
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'nonce-probe'; connect-src 'self'; img-src data:"
-PROBE = """<script nonce="probe">
-const errors = [];
-const note = (kind, what) => errors.push(kind + ": " + what);
-for (const kind of ["error", "warn"]) {
-  const old = console[kind];
-  console[kind] = (...words) => { note("console." + kind, words.join(" ")); old.apply(console, words); };
-}
-addEventListener("error", e => note("error", e.message || (e.target && e.target.outerHTML)), true);
-addEventListener("unhandledrejection", e => note("rejection", e.reason));
-addEventListener("securitypolicyviolation", e => note("blocked", e.blockedURI + " by " + e.violatedDirective));
-addEventListener("load", () => setTimeout(() => {
-  const box = e => { const r = e.getBoundingClientRect(); return [r.left, r.width, r.height].map(Math.round); };
-  const all = what => [...document.querySelectorAll(what)];
-  const clipped = e => e.closest(".scroll, svg, defs");
-  const start = e => e.outerHTML.slice(0, 90);
-  const wide = all("body *").filter(e => !clipped(e) && box(e)[0] + box(e)[1] > innerWidth + 1).map(start);
-  const unseen = all("h1, h2, p, table").filter(e => box(e)[1] * box(e)[2] === 0).map(start);
-  fetch("/found", {method: "POST", body: JSON.stringify({
-    width: innerWidth, scroll: document.documentElement.scrollWidth, wide, unseen, errors,
-    figures: Object.fromEntries(all("figure").map(e => [e.id, box(e.querySelector("svg") || e)])),
-    shapes: Object.fromEntries(all("figure").map(e => [e.id, e.querySelectorAll("svg path, svg use").length])),
-    tables: all("table").length,
-    requests: performance.getEntriesByType("resource").map(r => r.name),
-  })});
-}, 50));
-</script>"""
+KEYS = {
+    "Tab": (9, ""),
+    "Enter": (13, "\r"),
+    " ": (32, " "),
+    "Escape": (27, ""),
+}  # code and text of the keys that have a name
 
 
 def find() -> str | None:
     """A browser on PATH."""
-    return next((path for name in (*CHROMES, "firefox", "firefox-esr") if (path := shutil.which(name))), None)
+    return next((path for name in CHROMES if (path := shutil.which(name))), None)
 
 
-def visit(
-    page: str, widths: Sequence[int], folder: Path, timeout: float = 90
-) -> tuple[list[dict[str, Any]], str]:
-    """What the probe found at each width, in the order of `widths`, and what the browser wrote to its own log.
+class Browser:
+    """A browser with one tab. `errors`: what went wrong on the page since it was opened; `requests`: what it asked for."""
 
-    `folder` becomes the browser's profile. TimeoutError where it does not answer.
-    """
-    browser = find()
-    assert browser is not None
-    found: Queue[dict[str, Any]] = Queue()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(page, widths, found))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    log = folder / "browser.log"
-    with log.open("wb") as stream:
-        command = _command(browser, folder, f"http://127.0.0.1:{server.server_port}/")
-        process = subprocess.Popen(
-            command, stdout=stream, stderr=stream, stdin=subprocess.DEVNULL, start_new_session=True,
-            env={**os.environ, "HOME": str(folder)},
+    def __init__(self, folder: Path, timeout: float = 60) -> None:
+        """Start with `folder` as home and profile; TimeoutError where the browser does not answer."""
+        browser = find()
+        assert browser is not None
+        self._timeout = timeout
+        self._log = (folder / "browser.log").open("wb")
+        theirs_in, ours_out = os.pipe()
+        ours_in, theirs_out = os.pipe()
+        flags = [
+            "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars",
+            "--disable-background-networking", "--disable-component-update", "--remote-debugging-pipe",
+            f"--user-data-dir={folder / 'profile'}", "about:blank",
+        ]  # fmt: skip
+        # The protocol wants file 3 to read from and file 4 to write to.
+        words = f'exec "$0" "$@" 3<&{theirs_in} 4>&{theirs_out}'
+        self._process = subprocess.Popen(
+            ["bash", "-c", words, browser, *flags], pass_fds=(theirs_in, theirs_out), start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log, env={**os.environ, "HOME": str(folder)},
         )  # fmt: skip
+        os.close(theirs_in)
+        os.close(theirs_out)
+        self._in, self._out = ours_in, ours_out
+        self._buffer = b""
+        self._count = 0
+        self._session = ""
+        self._loaded = False
+        self.errors: list[str] = []
+        self.requests: list[str] = []
+        targets = self.ask("Target.getTargets")["targetInfos"]
+        tab = next(t["targetId"] for t in targets if t["type"] == "page")
+        self._session = self.ask("Target.attachToTarget", targetId=tab, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.ask(f"{domain}.enable")
+
+    def close(self) -> None:
+        """End the browser."""
+        os.close(self._out)  # it ends with its pipe
         try:
-            answers = [found.get(timeout=timeout) for _ in widths]
-        except Empty:
-            words = log.read_text(errors="replace")[-2000:]
-            raise TimeoutError(f"{browser} did not answer within {timeout} s:\n{words}") from None
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            server.shutdown()
-            server.server_close()
-    return sorted(answers, key=lambda a: list(widths).index(a["width"])), log.read_text(errors="replace")
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        os.close(self._in)
+        self._log.close()
 
+    def open(
+        self, page: Path, width: int = 1300, *, dark: bool = False, scripts: bool = True, anchor: str = ""
+    ) -> None:
+        """Load `page` in a window of `width` times 900 pixels."""
+        self.ask("Emulation.setScriptExecutionDisabled", value=not scripts)
+        self.ask(
+            "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False
+        )
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.ask("Emulation.setEmulatedMedia", media="", features=[scheme])
+        self._navigate("about:blank")
+        self.errors.clear()
+        self.requests.clear()
+        self._navigate(page.as_uri() + (f"#{anchor}" if anchor else ""))
 
-def _command(browser: str, folder: Path, address: str) -> list[str]:
-    if "firefox" in Path(browser).name:
-        return [browser, "--headless", "--no-remote", "--profile", str(folder), address]
-    return [
-        browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-        "--disable-background-networking", "--disable-component-update", "--enable-logging=stderr",
-        f"--user-data-dir={folder / 'profile'}", "--remote-debugging-port=0", address,
-    ]  # fmt: skip
+    def run(self, script: str) -> Any:
+        """The value of a JavaScript expression on the page."""
+        found = self.ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in found, found["exceptionDetails"]
+        return found["result"].get("value")
 
+    def press(self, *keys: str) -> None:
+        """Press and release keys as a hand does: "Tab", "Enter", " ", or letters."""
+        for key in keys:
+            code, text = KEYS.get(key, (ord(key.upper()[0]), key))
+            event = {"key": key, "windowsVirtualKeyCode": code, **({"text": text} if text else {})}
+            self.ask("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", **event)
+            self.ask("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=code)
 
-def _handler(page: str, widths: Sequence[int], found: Queue[dict[str, Any]]) -> type[BaseHTTPRequestHandler]:
-    frames = "".join(
-        f'<iframe src="/page?{w}" style="width:{w}px;height:900px;border:0"></iframe>' for w in widths
-    )
-    # The page's one script may run; any other is blocked, and that is an error.
-    probed = page.replace("<head>", f"<head>{PROBE}", 1).replace(
-        '<script id="page">', '<script id="page" nonce="probe">'
-    )
+    def point(self, x: float, y: float) -> None:
+        """Move the mouse to (x, y), in pixels of the window."""
+        self.ask("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            if self.path.startswith("/page"):
-                self._send(probed, POLICY)
-            elif self.path == "/":
-                self._send(
-                    f"<!DOCTYPE html><html><head><link rel=icon href='data:,'></head><body>{frames}</body></html>",
-                    "",
-                )
-            else:
-                self.send_error(404)
+    def picture(self, file: Path, *, whole: bool = True, at: tuple[float, float] | None = None) -> None:
+        """A PNG of the window or of the whole page; `at`: (top, height) in pixels of the page."""
+        size = self.ask("Page.getLayoutMetrics")["cssContentSize"]
+        top, height = at or (0, size["height"] if whole else 900)
+        clip = {
+            "x": 0,
+            "y": top,
+            "width": size["width"],
+            "height": min(height, size["height"] - top),
+            "scale": 1,
+        }
+        data = self.ask("Page.captureScreenshot", clip=clip, captureBeyondViewport=True)["data"]
+        file.write_bytes(base64.b64decode(data))
 
-        def do_POST(self) -> None:
-            found.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self._send("", "")
+    def ask(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """Send a command of the protocol and return its answer; TimeoutError without one."""
+        self._count += 1
+        message = {"id": self._count, "method": method, "params": parameters}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._out, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._read(method)
+            if answer.get("id") == self._count:
+                assert "error" not in answer, (method, answer["error"])
+                return dict(answer["result"])
 
-        def _send(self, body: str, policy: str) -> None:
-            data = body.encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html; charset=utf-8")
-            self.send_header("Content-Length", str(len(data)))
-            if policy:
-                self.send_header("Content-Security-Policy", policy)
-            self.end_headers()
-            self.wfile.write(data)
+    def _navigate(self, address: str) -> None:
+        self._loaded = False
+        self.ask("Page.navigate", url=address)
+        while not self._loaded:
+            self._read(address)
+        if address.startswith("file:"):
+            self.requests.remove(address.partition("#")[0])
 
-        def log_message(self, *_: Any) -> None:
-            """No log: the tests read the probe."""
+    def _read(self, waiting_for: str) -> dict[str, Any]:
+        """The next message; events are noted on the way."""
+        end = time.monotonic() + self._timeout
+        while b"\0" not in self._buffer:
+            ready, _, _ = select.select([self._in], [], [], max(0.0, end - time.monotonic()))
+            part = os.read(self._in, 1 << 20) if ready else b""
+            if not part:
+                words = Path(self._log.name).read_text(errors="replace")[-2000:]
+                raise TimeoutError(f"the browser did not answer {waiting_for}:\n{words}")
+            self._buffer += part
+        line, self._buffer = self._buffer.split(b"\0", 1)
+        message: dict[str, Any] = json.loads(line)
+        self._note(message.get("method", ""), message.get("params", {}))
+        return message
 
-    return Handler
+    def _note(self, event: str, facts: dict[str, Any]) -> None:
+        if event == "Page.loadEventFired":
+            self._loaded = True
+        elif event == "Runtime.exceptionThrown":
+            self.errors.append(
+                f"thrown: {facts['exceptionDetails'].get('exception', {}).get('description', facts)}"
+            )
+        elif event == "Runtime.consoleAPICalled":
+            self.errors.append(f"console.{facts['type']}: {[a.get('value') for a in facts['args']]}")
+        elif event == "Log.entryAdded":
+            self.errors.append(f"log: {facts['entry']['text']} {facts['entry'].get('url', '')}")
+        elif event == "Network.requestWillBeSent" and not facts["request"]["url"].startswith("about:"):
+            self.requests.append(facts["request"]["url"].partition("#")[0])

@@ -8,7 +8,7 @@ import pytest
 from repro.errors import UserError
 from repro.recipe import load
 from repro.report import diff
-from repro.report.pages import formats, html
+from repro.report.pages import formats, html, picture
 from repro.report.stored import published
 from tests.report.factory import make_run, training
 
@@ -118,11 +118,36 @@ def test_published_numbers_have_a_source_and_are_found_for_a_recipe() -> None:
     assert published.claimed("G2").startswith("3.5 %")
 
 
-def test_a_compact_picture_keeps_its_letters_size_and_its_looks() -> None:
-    path = '<path d="M 1.23456 2.5" style="fill: red"/>'
-    svg = f'<svg width="9"><g transform="translate(1.98765 2) scale(0.015625)">{path * 4}</g></svg>'
-    small = html.compact(svg, "loss")
+def test_a_compact_picture_keeps_its_letters_size_its_words_and_its_looks() -> None:
+    path = '<path d="M 1.23456 2.5&#10;L 3 4" style="fill: red"/>\n'.replace("&#10;", "\n")
+    svg = f'<svg width="9"><g transform="translate(1.98765 2) scale(0.015625)">{path * 4}</g><text>0.00125</text></svg>'
+    small = picture.compact(svg, "loss")
     assert "scale(0.015625)" in small
     assert "translate(1.98 2)" in small
-    assert small.count('<path d="M 1.23 2.5" class="loss-0"/>') == 4
-    assert "<style>.loss-0{fill: red}</style>" in small
+    assert ".loss-0{fill: red}" in small
+    assert f'<path d="{"M1.23 2.5L3 4" * 4}" class="loss-0"/>' in small, (
+        "neighbours that look alike are one path"
+    )
+    assert "<text>0.00125</text>" in small, "a number that is read is not cut"
+    other = picture.compact(svg.replace("</g>", f"{path.replace('red', 'blue')}</g>"), "loss")
+    assert other.count("<path") == 2
+
+
+def test_a_page_of_foreign_and_broken_files_says_so(tmp_path: Path) -> None:
+    """No trace, whatever lies in the folder: other people's files, a result cut off, a recipe that is none."""
+    run = make_run(tmp_path / "runs", "bp-resnet98-k2", 0, epochs=training(2))
+    cut = make_run(tmp_path / "runs", "bp-resnet98-k2", 1, epochs=training(2))
+    (cut / "result.json").write_text('{"status": "comp')
+    lost = make_run(tmp_path / "runs", "bp-resnet98-k2", 2, epochs=training(2))
+    (lost / "recipe.yaml").write_text("- {a: [")
+    (tmp_path / "runs" / "holiday.jpg").write_bytes(b"\xff\xd8\x00")
+    (run.parent / "seed-x").mkdir()
+    (tmp_path / "runs" / "bench").mkdir()
+    (tmp_path / "runs" / "bench" / "kernels.json").write_text("[1, ")
+    text, notes = html.page(tmp_path / "runs", fallback=False)
+    assert "seed 2 unreadable (recipe.yaml or env.json)" in text.replace('<span class="whole">', "").replace(
+        "</span>", ""
+    )
+    assert "(1/3)" in text
+    assert any("kernels" in words or "benchmark" in words for words in [*notes, text])
+    assert "Traceback" not in text

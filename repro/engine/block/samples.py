@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from repro import data
+from repro.data.batches import shard_sizes
 from repro.data.pixels import upload
 from repro.engine.transport.message import Envelope
 from repro.errors import RunFailed
-from repro.planning.replication import shard_sizes
 from repro.planning.run_plan import Plan
 from repro.seeding import derive
 

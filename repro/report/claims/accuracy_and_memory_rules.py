@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from repro.report.claims.claim import Finding, Rule, above, below, within
 from repro.report.claims.evidence import Evidence, difference, having, places, queue_ends, where
@@ -64,9 +65,9 @@ def _growth(short: Group, long: Group) -> Finding:
 
     counted, formula = added(activation_bytes), added(activation_formula)
     seeds = sorted(s for s in counted if formula.get(s))
-    value = Measured(
-        mean_interval(counted[s] / formula[s] for s in seeds), max(len(short.started), len(long.started))
-    )
+    growth = mean_interval(counted[s] / formula[s] for s in seeds)
+    behind = (short.behind(seeds), long.behind(seeds))
+    value = Measured(growth, max(len(short.started), len(long.started)), behind)
     what = f"growth from {short.label} to {long.label}, block 0"
     sizes = [sum(side[s] for s in seeds) / max(1, len(seeds)) / MIB for side in (counted, formula)]
     words = f"counted {sizes[0]:+.3g} MiB, formula {sizes[1]:+.3g} MiB; before an evaluation p + q outputs wait, not p"
@@ -77,5 +78,5 @@ def _exact(value: Measured) -> Measured:
     """A counted size does not vary with the seed: one seed is enough, its interval is a point."""
     e = value.estimate
     if e is not None and e.low is None:
-        return Measured(Estimate(e.mean, e.mean, e.mean, e.n), value.started)
+        return replace(value, estimate=Estimate(e.mean, e.mean, e.mean, e.n))
     return value

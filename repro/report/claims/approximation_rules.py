@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -13,7 +14,7 @@ from repro.report.measures.bias_over_seeds import over_seeds
 from repro.report.measures.time_saved import full_of, seconds_per_step, time_saved
 from repro.report.stats import Estimate, holm
 from repro.report.stats import difference as plain_difference
-from repro.report.stored.bench_rows import percent
+from repro.report.stored.bench_rows import benchmark, percent
 from repro.report.stored.group import Group, data_label, gradient_label, shares_start
 from repro.report.table import Measured
 
@@ -56,6 +57,7 @@ def _in_turn(model: str, gradient: str, rule: Rule, evidence: Evidence) -> list[
             words = (
                 "repro bench kernels: steps on random images, in turn with the plain network; (n/N): rounds"
             )
+            value = replace(value, made_of=(benchmark("kernels"),))
             return [Finding(f"{model}, {gradient}, in turn", machine, value, "% of time", rule, words=words)]
     return []
 
@@ -107,7 +109,8 @@ def kernel_wins(evidence: Evidence) -> Sequence[Finding]:
         return []
     worst = min(best.values(), key=lambda r: (float(r["ratio"]), str(r["shape"])))
     n = int(worst.get("n", 1))
-    value = Measured(Estimate(float(worst["ratio"]), worst.get("ratio_low"), worst.get("ratio_high"), n), n)
+    middle = Estimate(float(worst["ratio"]), worst.get("ratio_low"), worst.get("ratio_high"), n)
+    value = Measured(middle, n, (benchmark("kernels"),))
     place = str(((stored or {}).get("environment") or {}).get("processor", ""))
     what = f"worst of {len(best)} shapes, each in its faster layout: {worst['shape']}, {worst['layout']}, {worst['kernel']}"
     words = "median; brackets: quartiles over repeats, not an interval of the mean"
@@ -163,7 +166,8 @@ def unbiased(evidence: Evidence) -> Sequence[Finding]:
         control = layers["sampled"].get(layer)
         words = f"control, sampled (unbiased by construction): {_bias(control).mean:.3f}" if control else ""
         rule = Rule("lower end over pairs at 0 in most seeds, at every layer", lambda e: False)
-        value = Measured(_bias(layers["top1"][layer]), len(group.started))
+        behind = (group.behind(run.seed for run in group.complete),)
+        value = Measured(_bias(layers["top1"][layer]), len(group.started), behind)
         what = f"{group.model}, {layer}: |E top1 - E full| / |E full|"
         return [Finding(what, where(group), value, "", rule, holds=reaches_zero, words=words)]
     return []

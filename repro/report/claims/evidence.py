@@ -10,6 +10,7 @@ from repro.recipe.load import PROFILES
 from repro.report import stats
 from repro.report.stored.context import order
 from repro.report.stored.group import Group, data_label, shares_start
+from repro.report.stored.made_of import made_of
 from repro.report.stored.source import Source, experiment, in_group, on_text
 from repro.report.stored.variants import judged
 from repro.report.table import Measured
@@ -111,20 +112,23 @@ def having(groups: Iterable[Group], method: str) -> list[Group]:
 
 def difference(a: Group, b: Group, read: str | Callable[[StoredRun], Any]) -> Measured:
     """Mean of a - b."""
-    change = stats.difference(a.values(read), b.values(read), paired=shares_start(a, b))
-    return Measured(change, max(len(a.started), len(b.started)))
+    left, right = a.values(read), b.values(read)
+    change = stats.difference(left, right, paired=shares_start(a, b))
+    return Measured(change, max(len(a.started), len(b.started)), made_of(change, (a, left), (b, right)))
 
 
 def ratio(a: Group, b: Group, read: str | Callable[[StoredRun], Any]) -> Measured:
     """Geometric mean of a / b."""
     above, below = ({s: v for s, v in g.values(read).items() if v > 0} for g in (a, b))
-    return Measured(stats.ratio(above, below, paired=shares_start(a, b)), max(len(a.started), len(b.started)))
+    found = stats.ratio(above, below, paired=shares_start(a, b))
+    return Measured(found, max(len(a.started), len(b.started)), made_of(found, (a, above), (b, below)))
 
 
 def trend(group: Group, late: Callable[[StoredRun], Any], early: Callable[[StoredRun], Any]) -> Measured:
     """Geometric mean over seeds of late / early."""
     above, below = ({s: v for s, v in group.values(read).items() if v > 0} for read in (late, early))
-    return Measured(stats.ratio(above, below, paired=True), len(group.started))
+    found = stats.ratio(above, below, paired=True)
+    return Measured(found, len(group.started), made_of(found, (group, above), (group, below)))
 
 
 def queue_length(recipe: Mapping[str, Any]) -> int:

@@ -68,7 +68,7 @@ def muon_stands_delay(evidence: Evidence) -> Sequence[Finding]:
     groups = _network(evidence, lambda g: bool(_of(g, "2bw", "adamw") or _of(g, "2bw", "muon")))
     if not groups:
         return []
-    costs, findings = {}, []
+    costs, findings, used = {}, [], []
     for name, rule in (("adamw", above(0.0)), ("muon", below(MARGIN))):
         found = [g for g in _of(groups, "2bw", name) if not corrections(g)]
         base = synchronous_of(found[-1], groups) if found else None
@@ -78,14 +78,14 @@ def muon_stands_delay(evidence: Evidence) -> Sequence[Finding]:
             continue
         stale = found[-1]
         costs[name] = _by_seed(stale, base)
+        used += [stale, base]
         findings.append(_loss(f"K = {stale.blocks}: {_name(stale)} - {_name(base)}", stale, base, rule))
     if len(costs) == 2:
         seeds = sorted(set(costs["adamw"]) & set(costs["muon"]))
         value = mean_interval(costs["adamw"][s] - costs["muon"][s] for s in seeds)
         what = "cost of the delay, AdamW - Muon"
-        findings.append(
-            Finding(what, where(groups[0]), Measured(value, len(seeds)), _unit(groups[0]), above(0.0))
-        )
+        measured = Measured(value, len(seeds), tuple(g.behind(seeds) for g in used))
+        findings.append(Finding(what, where(groups[0]), measured, _unit(groups[0]), above(0.0)))
     return findings
 
 

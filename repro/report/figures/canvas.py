@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
+from repro.report.figures.told import overlay
+
 WIDTH = 7.0  # inches
 _CAPTION_LETTER = 0.0625  # inches that a letter of a caption takes on the average, rounded up
 _STYLE: dict[str, Any] = {
@@ -54,11 +56,18 @@ def settings() -> Iterator[None]:
 
 
 def encode(figure: Any, format: str) -> bytes:
-    """The figure as the bytes of an svg, png or pdf file."""
+    """The figure as the bytes of an svg, png or pdf file; "page": an svg whose letters are text, with `told` over it."""
     stream = io.BytesIO()
     with settings():
-        figure.savefig(stream, format=format, metadata=_METADATA[format])
-    return stream.getvalue()
+        if format != "page":
+            figure.savefig(stream, format=format, metadata=_METADATA[format])
+            return stream.getvalue()
+        import matplotlib
+
+        matplotlib.rcParams["svg.fonttype"] = "none"
+        figure.savefig(stream, format="svg", metadata=_METADATA["svg"])
+    picture, end, _ = stream.getvalue().decode().rpartition("</svg>")
+    return f"{picture}{overlay(figure)}{end}".encode()
 
 
 def new_figure(width: float, height: float) -> Any:
@@ -120,7 +129,7 @@ def direct_labels(axes: Any, labels: Sequence[Label], *, gap: float = 0.052, x: 
             color=colour,
             va="center",
             ha="left",
-            fontsize=7.5,
+            fontsize=7.5 if len(text) <= 30 else 6.0,  # long ones must stay on the paper
             transform=axes.transAxes,
         )
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from repro.report.figures.palette import Style, styles
 from repro.report.figures.panels import source_words, split_panels
+from repro.report.figures.told import curve_words, tell
 from repro.report.stored.curves import over_steps
 from repro.report.stored.gap import cosine, difference, norm, optimizer
 from repro.report.stored.group import Group
@@ -101,7 +102,7 @@ def _lines(
         curve = over_steps(group, read, geometric=logarithmic)
         if not curve.x:
             continue  # no difference at all
-        axes.plot(
+        (line,) = axes.plot(
             curve.x,
             curve.means,
             color=colour,
@@ -110,6 +111,7 @@ def _lines(
             markevery=(i % 4, 4),
             linewidth=1.1,
         )
+        tell(line, curve_words(group.legend, "step", curve))
         lowest, highest = min(curve.means), max(curve.means)
         if curve.band is not None:  # a band that says nothing must not press the curves flat
             low, high = curve.band

@@ -6,6 +6,7 @@ from typing import Any
 
 from repro.report.figures.palette import label_styles
 from repro.report.figures.panels import source_words
+from repro.report.figures.told import tell
 from repro.report.stored.source import Source
 
 DESCRIPTION = "seconds per batch and memory against K, depth and batch size (repro bench growth)"
@@ -37,7 +38,7 @@ def draw(source: Source) -> Any:
                 )
                 fitted = powers.get((axis, method), {}).get(f"{name}_power")
                 label = f"{method}, power {fitted:.2f}" if fitted is not None else method
-                axes.plot(
+                (line,) = axes.plot(
                     [x for x, _, _ in points],
                     [y for _, y, _ in points],
                     color=colour,
@@ -45,6 +46,7 @@ def draw(source: Source) -> Any:
                     markersize=4,
                     label=label,
                 )
+                tell(line, [f"{method}, {axis} {x:g}: {y:.4g} {unit}" for x, y, _ in points])
                 shared = [(x, y) for x, y, crowded in points if crowded and name == "seconds_per_batch"]
                 axes.plot(
                     [x for x, _ in shared],

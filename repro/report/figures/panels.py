@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from repro.report.figures.told import estimate_words, tell
 from repro.report.stored.context import order
 from repro.report.stored.group import Group, data_label
 from repro.report.stored.pairing import pairing_note
@@ -30,7 +31,10 @@ def dot_rows(axes: Any, rows: list[tuple[str, Any, str, str]]) -> None:
             axes.plot(
                 [estimate.low, estimate.high], [i, i], color=colour, linewidth=2.0, solid_capstyle="butt"
             )
-        axes.plot([estimate.mean], [i], marker=marker, color=colour, markersize=5.5, linestyle="none")
+        (dot,) = axes.plot(
+            [estimate.mean], [i], marker=marker, color=colour, markersize=5.5, linestyle="none"
+        )
+        tell(dot, [f"{rows[i][0]}: {estimate_words(estimate)}".replace("\n", " ")])
     axes.set_yticks(range(len(rows)), [label for label, *_ in rows])
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)

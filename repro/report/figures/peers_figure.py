@@ -6,6 +6,7 @@ from typing import Any
 
 from repro.report.figures.palette import label_styles
 from repro.report.figures.panels import source_words
+from repro.report.figures.told import tell
 from repro.report.stored.source import Source
 
 DESCRIPTION = (
@@ -54,7 +55,10 @@ def _panel(axes: Any, kept: list[dict[str, Any]], *, last: bool) -> None:
         if low is not None and high is not None:
             axes.plot([x, x], [low, high], color=colour, linewidth=1.2)
         face = colour if row["system"] == "repro" else "white"
-        axes.plot([x], [y], marker=marker, color=colour, markerfacecolor=face, markersize=6, linestyle="none")
+        (dot,) = axes.plot(
+            [x], [y], marker=marker, color=colour, markerfacecolor=face, markersize=6, linestyle="none"
+        )
+        tell(dot, [f"{label(row)}: {y:.4g} samples/s, {x:.4g} MiB"])
         labels.append((y, label(row), colour, marker))
     axes.set_xlim(0, 1.08 * max(row["grown_bytes"] for row in kept) / 2**20)
     axes.set_ylim(

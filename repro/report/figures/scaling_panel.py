@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from repro.report.figures.palette import label_styles
+from repro.report.figures.told import tell
 
 Points = Sequence[tuple[int, float]]
 Lines = Mapping[str, Points]  # method -> (K, speed-up)
@@ -46,8 +47,10 @@ def _panel(axes: Any, lines: Lines, dots: Lines, replicas: int) -> None:
         ordered = sorted(points)
         measured = sorted(dots.get(method, ()))
         style = "none" if measured else marker
-        axes.plot([k for k, _ in ordered], [s for _, s in ordered], color=colour, marker=style, markersize=4)
-        axes.plot(
+        (line,) = axes.plot(
+            [k for k, _ in ordered], [s for _, s in ordered], color=colour, marker=style, markersize=4
+        )
+        (marks,) = axes.plot(
             [k for k, _ in measured],
             [s for _, s in measured],
             color=colour,
@@ -55,6 +58,8 @@ def _panel(axes: Any, lines: Lines, dots: Lines, replicas: int) -> None:
             markersize=5,
             linestyle="none",
         )
+        tell(line, [f"{method}, K = {k}, simulated: {s:.3g}" for k, s in ordered])
+        tell(marks, [f"{method}, K = {k}, in processes: {s:.3g}" for k, s in measured])
         labels.append((ordered[-1][1], method, colour, marker))
     top = max(s for points in (*lines.values(), *dots.values()) for _, s in points)
     axes.plot(counts, [replicas * k for k in counts], color="#888888", linewidth=0.8, linestyle=":")

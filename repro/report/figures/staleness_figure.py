@@ -7,6 +7,7 @@ from typing import Any
 
 from repro.report.figures.palette import METHODS, shade
 from repro.report.figures.panels import source_words
+from repro.report.figures.told import estimate_words, tell
 from repro.report.measures.counterpart import corrections, training_of
 from repro.report.measures.lateness import delay, synchronous, update_words
 from repro.report.measures.time_to_loss import BITS, last, loss_name
@@ -106,22 +107,25 @@ def _panel(axes: Any, members: list[Group]) -> set[int]:
     for (words, correction), found in lines.items():
         x = [place(d) for d, _ in found]
         dash = _DASHES.get(correction, (0, (1, 3)))
-        axes.plot(
+        (curve,) = axes.plot(
             x, [e.mean for _, e in found], color=colours[words], linestyle=dash, marker=dot, markersize=3.5
         )
+        name = " + ".join([words, *correction])
+        tell(curve, [f"{name}, delay {d}: {estimate_words(e)}" for d, e in found])
         for at, (_, e) in zip(x, found, strict=True):
             _bar(axes, at, e, colours[words])
             counts.add(e.n)
-        labels.append((found[-1][1].mean, " + ".join([words, *correction]), colours[words], dot))
+        labels.append((found[-1][1].mean, name, colours[words], dot))
     seen: dict[str, str] = {}
     for i, (g, (late, e)) in enumerate(points):
         colour, at = colours[optimizer_words(g)], place(late) + 0.05 * (i % 3 + 1)
         _bar(axes, at, e, colour)
         face, marker = METHODS[g.method]
-        axes.plot(
+        (mark,) = axes.plot(
             [at], [e.mean], marker=marker, color=face, markeredgecolor=colour, markersize=4 + g.blocks / 2,
             linestyle="none",
         )  # fmt: skip
+        tell(mark, [f"{g.legend}, K = {g.blocks}, delay {late}: {estimate_words(e)}"])
         counts.add(e.n)
         seen.setdefault(g.method, str(g.fact("label") or g.label).split("(")[0].strip())
     delays = sorted({d for found in lines.values() for d, _ in found} | {late for _, (late, _) in points})

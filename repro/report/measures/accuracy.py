@@ -6,14 +6,16 @@ from collections.abc import Callable
 
 from repro.report import stats
 from repro.report.stored.group import Group, shares_start
+from repro.report.stored.made_of import made_of
 from repro.report.table import Measured
 from repro.store import StoredRun
 
 
 def difference(group: Group, base: Group, read: Callable[[StoredRun], float | None]) -> Measured:
     """`group` minus `base`, by seed where that is real."""
-    change = stats.difference(group.values(read), base.values(read), paired=shares_start(group, base))
-    return Measured(change, len(group.started))
+    own, others = group.values(read), base.values(read)
+    change = stats.difference(own, others, paired=shares_start(group, base))
+    return Measured(change, len(group.started), made_of(change, (group, own), (base, others)))
 
 
 def accuracy(select: str) -> Callable[[StoredRun], float | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from repro.report import stats
 from repro.report.stored.group import Group
+from repro.report.stored.made_of import made_of
 from repro.report.table import Measured
 from repro.store import StoredRun
 
@@ -14,7 +15,8 @@ def slowdown_percent(group: Group) -> Measured:
     fast = group.values(lambda run: _field(run, "clean_seconds"))
     slow, fast = ({s: v for s, v in side.items() if v > 0} for side in (slow, fast))
     found = stats.ratio(slow, fast, paired=True)
-    return Measured(None if found is None else found.scaled(100.0, -100.0), len(group.started))
+    percent = None if found is None else found.scaled(100.0, -100.0)
+    return Measured(percent, len(group.started), made_of(found, (group, slow), (group, fast)))
 
 
 def slowdown(run: StoredRun) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from repro.report import stats
 from repro.report.stored.group import Group, shares_start
+from repro.report.stored.made_of import made_of
 from repro.report.table import Measured
 
 SAME = ("profile", "device", "machine", "threads", "blocks")
@@ -11,10 +12,9 @@ SAME = ("profile", "device", "machine", "threads", "blocks")
 
 def over(base: Group, group: Group) -> Measured:
     """How many times faster `group` is than `base`."""
-    ratio = stats.ratio(
-        positive(base), positive(group), paired=shares_start(base, group)
-    )  # fmt: skip
-    return Measured(ratio, len(group.started))
+    before, own = positive(base), positive(group)
+    ratio = stats.ratio(before, own, paired=shares_start(base, group))
+    return Measured(ratio, len(group.started), made_of(ratio, (group, own), (base, before)))
 
 
 def positive(group: Group) -> dict[int, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from repro.report import stats
 from repro.report.stored.group import Group, gradient_label, shares_start
+from repro.report.stored.made_of import made_of
 from repro.report.stored.pairing import partner
 from repro.report.table import Measured
 from repro.store import StoredRun
@@ -32,15 +33,16 @@ def full_of(group: Group, groups: list[Group]) -> Group | None:
 
 def time_saved(group: Group, base: Group) -> Measured:
     """Percent of `base`'s time per batch that `group` saves."""
-    found = stats.ratio(
-        group.values(seconds_per_step), base.values(seconds_per_step), paired=shares_start(group, base)
-    )
+    own, others = group.values(seconds_per_step), base.values(seconds_per_step)
+    found = stats.ratio(own, others, paired=shares_start(group, base))
+    behind = made_of(found, (group, own), (base, others))
     if found is None:
-        return Measured(None, len(group.started))
+        return Measured(None, len(group.started), behind)
     low, high = (None if x is None else 100.0 * (1.0 - x) for x in (found.high, found.low))
     return Measured(
         stats.Estimate(100.0 * (1.0 - found.mean), low, high, found.n, found.paired, found.p),
         len(group.started),
+        behind,
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from repro.report.stats import Estimate
 from repro.report.stored.source import Source
-from repro.report.table import Column, Measured, Table, Value
+from repro.report.table import Column, Measured, Runs, Table, Value
 
 Row = Mapping[str, Any]
 
@@ -28,7 +29,7 @@ def stored_table(
         missing = f"No stored benchmark '{name}' found. Make it with: repro bench {name}"
         table.caption, table.problems = [missing], [missing]
         return table
-    table.rows = [row(found) for found in stored["rows"] if wanted(found)]
+    table.rows = [_from(name, row(found)) for found in stored["rows"] if wanted(found)]
     environment = stored.get("environment") or {}
     machine = ", ".join([environment.get("processor", "unknown machine"), *(environment.get("gpus") or [])])
     source_words = [f"Reference measurement of the project (results/reference/bench/{name}.json), not yours."]
@@ -37,13 +38,26 @@ def stored_table(
     return table
 
 
+def benchmark(name: str) -> Runs:
+    """What a number of a stored benchmark names as its source."""
+    return Runs(f"bench {name}")
+
+
+def _from(name: str, cells: dict[str, Value]) -> dict[str, Value]:
+    """The cells of a row, each number with its source."""
+    return {
+        key: replace(value, made_of=(benchmark(name),)) if isinstance(value, Measured) else value
+        for key, value in cells.items()
+    }
+
+
 def percent(row: Row, name: str, count: str | None = None) -> Measured | None:
     """As `measured`, of a fraction."""
     value = measured(row, name, count)
     return (
         None
         if value is None or value.estimate is None
-        else Measured(value.estimate.scaled(100.0), value.started)
+        else replace(value, estimate=value.estimate.scaled(100.0))
     )
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from repro.report.stats import mean_interval
-from repro.report.table import Measured
+from repro.report.table import Measured, Runs
 from repro.store import COMPLETE, StoredRun
 
 OPTIMIZER_NAMES = {"adamw": "AdamW", "nadam": "NAdam", "muon": "Muon"}
@@ -145,7 +145,12 @@ class Group:
 
     def measured(self, read: str | Reader) -> Measured:
         """Mean of `values` over the seeds, with its interval."""
-        return Measured(mean_interval(self.values(read).values()), len(self.started))
+        found = self.values(read)
+        return Measured(mean_interval(found.values()), len(self.started), (self.behind(found),))
+
+    def behind(self, seeds: Iterable[int]) -> Runs:
+        """What a number of these seeds names as its runs."""
+        return Runs(self.recipe, self.hash, self.profile, tuple(sorted(seeds)))
 
     def marked(self, mark: str) -> Group:
         """The same group with one more mark."""

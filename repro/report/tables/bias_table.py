@@ -52,11 +52,12 @@ def build(source: Source, select: str) -> Table:
 def rows(group: Group) -> list[dict[str, Value]]:
     """All rows of one group."""
     kinds: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    made: dict[tuple[str, str], list[int]] = {}
     for run in group.complete:
         for stored in (run.result or {}).get("bias") or []:
-            kinds.setdefault((str(stored.get("layer", "")), str(stored.get("estimator", ""))), []).append(
-                stored
-            )
+            kind = str(stored.get("layer", "")), str(stored.get("estimator", ""))
+            kinds.setdefault(kind, []).append(stored)
+            made.setdefault(kind, []).append(run.seed)
     found = []
     for (layer, estimator), seeds in kinds.items():
         cells: dict[str, Value] = {
@@ -68,6 +69,9 @@ def rows(group: Group) -> list[dict[str, Value]]:
             "estimator": estimator,
             "scale": seeds[0].get("scale"),
         }
-        cells.update({name: Measured(over_seeds(seeds, name), len(group.started)) for name in NUMBERS})
+        behind = (group.behind(made[layer, estimator]),)
+        cells.update(
+            {name: Measured(over_seeds(seeds, name), len(group.started), behind) for name in NUMBERS}
+        )
         found.append(cells)
     return found

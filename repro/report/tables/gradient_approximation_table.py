@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from repro.report import stats
 from repro.report.measures.accuracy import accuracy, difference
 from repro.report.measures.named_schedules import realised
 from repro.report.measures.time_saved import full_of, seconds_per_step, time_saved
@@ -11,7 +10,7 @@ from repro.report.stored.group import Group, gradient_label
 from repro.report.stored.pairing import pairing_note
 from repro.report.stored.published import claimed
 from repro.report.stored.source import Source, experiment, in_group
-from repro.report.table import Column, Measured, Table, Value
+from repro.report.table import Column, Table, Value
 
 DESCRIPTION = "accuracy and time of each estimator and schedule against the full gradient, in pairs"
 NOTHING = (
@@ -77,10 +76,7 @@ def row(group: Group, groups: list[Group], select: str) -> dict[str, Value]:
     return {
         **context(group),
         "gradient": ", ".join((gradient_label(group.settings), *group.variant_words)),
-        "approximated": Measured(
-            stats.mean_interval(group.values(lambda run: realised(run.result or {})).values()),
-            len(group.started),
-        )
+        "approximated": group.measured(lambda run: realised(run.result or {}))
         if gradient_label(group.settings) != "full"
         else None,
         "test_accuracy_last": group.measured(accuracy("last")),

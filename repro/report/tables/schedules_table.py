@@ -48,8 +48,10 @@ def row(model: str, schedule: str, recipe: Any, groups: list[Group]) -> dict[str
 
     built, shapes = schedule_of(recipe)
     share = fraction(built, shapes)
-    runs = [run for g in groups if (g.model, _schedule(g)) == (model, schedule) for run in g.complete]
+    used = [g for g in groups if (g.model, _schedule(g)) == (model, schedule)]
+    runs = [run for g in used for run in g.complete]
     uses = [value for run in runs if (value := realised(run.result or {})) is not None]
+    behind = tuple(g.behind(run.seed for run in g.complete) for g in used if g.complete)
     return {
         "model": model,
         "schedule": schedule,
@@ -58,7 +60,7 @@ def row(model: str, schedule: str, recipe: Any, groups: list[Group]) -> dict[str
         "convolutions": len(built.numbers),
         "fraction_layers": None if share is None else 100.0 * share.layers,
         "fraction_flops": None if share is None or share.flops is None else 100.0 * share.flops,
-        "realised": Measured(mean_interval(uses), len(runs)) if runs else None,
+        "realised": Measured(mean_interval(uses), len(runs), behind) if runs else None,
     }
 
 

@@ -6,6 +6,7 @@ from repro.report import stats
 from repro.report.measures.slowdown import _field, delays, slack, slowdown, slowdown_percent
 from repro.report.stored.context import CONTEXT, HALF_WIDTH, NOTE, PLACE, context, finish, note, order
 from repro.report.stored.group import Group, shares_start
+from repro.report.stored.made_of import made_of
 from repro.report.stored.pairing import pairing_note, partner
 from repro.report.stored.published import anchors, key
 from repro.report.stored.source import Source, experiment
@@ -67,10 +68,9 @@ def row(group: Group, groups: list[Group]) -> dict[str, Value]:
     base = partner(group, (g for g in groups if g.label == "FR (mailbox)" and comparable(group, g)))
     against = None
     if base is not None and base is not group:
-        change = stats.difference(
-            group.values(slowdown), base.values(slowdown), paired=shares_start(group, base)
-        )
-        against = Measured(change, len(group.started))
+        own, others = group.values(slowdown), base.values(slowdown)
+        change = stats.difference(own, others, paired=shares_start(group, base))
+        against = Measured(change, len(group.started), made_of(change, (group, own), (base, others)))
     timed = bool(group.settings.get("timing_only"))
     crowded = "more blocks than cores or devices: the times are no speed-up" if group.oversubscribed else ""
     if timed:  # a wait takes no core

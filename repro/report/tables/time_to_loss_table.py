@@ -122,13 +122,13 @@ def row(group: Group, members: list[Group], groups: list[Group], target: float) 
         "target": target,
         "final_loss": group.measured(last(name)),
         "batches": group.measured(batches_to(name, target)),
-        "efficiency": _cell(efficiency, group),
+        "efficiency": _cell(efficiency, group, base),
         "seconds_per_batch": None if timed is None else timed.measured("seconds_per_batch"),
-        "seconds": _cell(seconds_to(batches, group, timed), group),
-        "ratio": _cell(_sooner(group, base, groups, target), group),
+        "seconds": _cell(seconds_to(batches, group, timed), group, timed),
+        "ratio": _cell(_sooner(group, base, groups, target), group, base, timed, donor(base, groups)),
         "predicted_speed": speed,
         "predicted_ratio": _cell(
-            None if speed is None or efficiency is None else efficiency.scaled(speed), group
+            None if speed is None or efficiency is None else efficiency.scaled(speed), group, base
         ),
         "note": note(group, *words),
     }
@@ -160,8 +160,13 @@ def _positive(group: Group, name: str, target: float) -> dict[int, float]:
     return {s: b for s, b in group.values(batches_to(name, target)).items() if b > 0}
 
 
-def _cell(estimate: Estimate | None, group: Group) -> Measured | None:
-    return None if estimate is None else Measured(estimate, len(group.started))
+def _cell(estimate: Estimate | None, group: Group, *others: Group | None) -> Measured | None:
+    """The estimate of `group`, with all groups that it is made of."""
+    if estimate is None:
+        return None
+    sides = [g for g in (group, *others) if g is not None]
+    behind = dict.fromkeys(g.behind(run.seed for run in g.complete) for g in sides)
+    return Measured(estimate, len(group.started), tuple(behind))
 
 
 def _without_time(group: Group) -> str:
