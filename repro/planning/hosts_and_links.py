@@ -58,15 +58,7 @@ class Machines:
             k = rank % blocks
             shares[k] = max(shares[k], leaving.count(home[rank]), leaving.count(home[rank + 1]))
         near = frozenset(range(len(sizes))) - {rank % blocks for rank in crossing}
-        return Links(
-            tuple(sizes),
-            self.latency,
-            self.bandwidth,
-            near=near,
-            shares=tuple(shares),
-            ahead=2,
-            words_wait=True,
-        )
+        return Links(tuple(sizes), self.latency, self.bandwidth, near=near, shares=tuple(shares), ahead=2)
 
     def sum_seconds(self, weights: Sequence[float], replicas: int) -> list[float]:
         """Seconds in which each block's replicas add up their gradients; `weights`: bytes of each block's.

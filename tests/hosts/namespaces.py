@@ -19,6 +19,11 @@ from tests.conftest import ROOT
 
 A, B = "10.77.0.1", "10.77.0.2"
 PORT = 29511
+TCP = {
+    "tcp_slow_start_after_idle": "0",  # else it forgets after a pause of a fifth of a second how fast the way is
+    "tcp_congestion_control": "reno",  # bbr, where it is the default, measures and slows down
+}
+SEGMENT = 15_000  # bytes that long_cable passes at once, headers included
 
 
 def _ip(*words: str) -> subprocess.CompletedProcess[str]:
@@ -141,13 +146,14 @@ def long_cable() -> Iterator[Hosts]:
             end = "a" if host == a else "b"
             peer = ["peer", "name", f"wx{end}", "netns", between]
             _ip("-n", host, "link", "add", f"vx{end}", "type", "veth", *peer)
+            _ip("-n", host, "link", "set", f"vx{end}", "gso_max_size", str(SEGMENT))
             _ip("-n", between, "link", "set", f"wx{end}", "up")
         hosts = _up(a, b)
         hosts.between = between
-        for host in (a, b):  # else TCP forgets after a pause of a fifth of a second how fast the way is
-            sysctl = Path("/proc/sys/net/ipv4/tcp_slow_start_after_idle")
-            words = f"echo 0 > {sysctl}"
-            subprocess.run(["ip", "netns", "exec", host, "sh", "-c", words], check=True)
+        for host in (a, b):
+            for name, value in TCP.items():
+                words = f"echo {value} > /proc/sys/net/ipv4/{name}"
+                subprocess.run(["ip", "netns", "exec", host, "sh", "-c", words], check=True)
         yield hosts
 
 

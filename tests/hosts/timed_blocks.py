@@ -23,6 +23,7 @@ from repro.schedule import Links, simulate
 from tests.conftest import TINY
 
 PAYLOAD = 1448 / 1514  # of an Ethernet frame under TCP
+BURST = 16_000  # bytes: tbf cuts segments that are larger into frames, which the delay line would have to pass one by one
 
 
 def main(asked: dict[str, Any]) -> None:
@@ -41,7 +42,7 @@ def main(asked: dict[str, Any]) -> None:
     )
     for rate in asked["rates"]:
         for namespace, device in asked["ends"]:
-            shape = ["root", "tbf", "rate", f"{rate}mbit", "burst", "6000", "limit", "20000000"]
+            shape = ["root", "tbf", "rate", f"{rate}mbit", "burst", str(BURST), "limit", "20000000"]
             subprocess.run(["tc", "-n", namespace, "qdisc", "replace", "dev", device, *shape], check=True)
         for recipe in recipes:
             print(json.dumps(measured(team, recipe, asked, rate)), flush=True)
@@ -54,9 +55,7 @@ def measured(team: HostsTeam, recipe: Recipe, asked: dict[str, Any], rate: float
     plan = timed_plan(recipe, asked["message"], asked["batches"])
     summaries = Launch(team.placed(plan), seed=0, block_times=times, team=team).run()
     near = frozenset(k for k in range(plan.blocks - 1) if team.hosts[k] == team.hosts[k + 1])
-    links = Links(
-        message_sizes(plan), asked["delay"], rate * 1e6 / 8 * PAYLOAD, near=near, ahead=2, words_wait=True
-    )
+    links = Links(message_sizes(plan), asked["delay"], rate * 1e6 / 8 * PAYLOAD, near=near, ahead=2)
     simulated = simulate(plan.schedule(), duration(times, micro_batches(plan)), links).period()
     free = simulate(plan.schedule(), duration(times, micro_batches(plan))).period()
     timed = float(summaries[-1]["seconds_per_batch"])

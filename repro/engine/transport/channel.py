@@ -39,8 +39,8 @@ class PeerLost(RunFailed):
 class Link:
     """One direction between this block and block `peer`; `payload_group` is set where NCCL carries the tensors.
 
-    `rank`: of the peer's process, where it is not `peer` (a run with several replicas). `ahead`: receives posted before
-    the message before them is taken; gloo sends a message once it has heard of its receive.
+    `rank`: of the peer's process, where it is not `peer` (a run with several replicas). `group`: where the stream has a
+    connection of its own. `ahead`: receives posted at once; gloo sends a message when it has heard of its receive.
     """
 
     peer: int
@@ -49,6 +49,7 @@ class Link:
     payload_group: Any = None
     crossing: Crossing | None = None  # on a GPU
     rank: int | None = None
+    group: Any = None
     ahead: int = 1
 
     def tag(self, number: int, acknowledgement: bool = False) -> int:
@@ -77,14 +78,14 @@ class Link:
     def send(self, tensor: Tensor, tag: int, group: Any = None) -> Any:
         """Start a send."""
         try:
-            return dist.isend(tensor, self._rank, group=group, tag=tag)
+            return dist.isend(tensor, self._rank, group=group or self.group, tag=tag)
         except (RuntimeError, ValueError) as error:
             raise self._lost(error) from error
 
     def receive(self, tensor: Tensor, tag: int, group: Any = None) -> Any:
         """Post a receive."""
         try:
-            return dist.irecv(tensor, self._rank, group=group, tag=tag)
+            return dist.irecv(tensor, self._rank, group=group or self.group, tag=tag)
         except (RuntimeError, ValueError) as error:
             raise self._lost(error) from error
 
