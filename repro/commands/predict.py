@@ -39,14 +39,16 @@ def show_prediction(
     from repro.planning.hosts_and_links import Machines
     from repro.planning.layer_times import read_layer_times
     from repro.planning.machine import environment
-    from repro.planning.prediction import Network, predict
+    from repro.planning.prediction import Network, check_numbers, predict
     from repro.planning.run_plan import make_plan
 
+    machines = Machines(latency, bandwidth, asked.hosts, asked.per_host)
+    check_numbers(recipe.data.batch_size, counts, copies, machines)
     plan = make_plan(recipe, device, measure=asked.layer_times is None)
     costs = plan.costs if asked.layer_times is None else read_layer_times(asked.layer_times, plan.names)
     assert costs is not None
     network = Network(recipe.model.name, recipe.data.batch_size, tuple(costs), plan.shapes, _weights(plan))
-    rows = predict(network, counts, copies, Machines(latency, bandwidth, asked.hosts, asked.per_host))
+    rows = predict(network, counts, copies, machines)
     if asked.figure is not None:
         _draw(asked.figure, rows, f"{recipe.model.name}, batch {recipe.data.batch_size}{_links(asked)}")
     if as_json:

@@ -55,13 +55,9 @@ def predict(
     one. A replica takes 1/R of the batch in 1/R of the time. UserError where K is more than the layers, or R does not
     divide the batch.
     """
+    check_numbers(network.batch_size, blocks, replicas, machines)
     found = []
     for copies in replicas:
-        if copies < 1 or network.batch_size % copies:
-            raise UserError(
-                f"--replicas {copies} does not divide batches of {network.batch_size} samples: give a divisor, or another "
-                "--set data.batch_size"
-            )
         for count in blocks:
             if not 1 <= count <= len(network.costs):
                 raise UserError(
@@ -76,6 +72,20 @@ def predict(
                     continue  # more micro-batches than samples, or fewer than blocks
                 found.append(_row(network, method, count, copies, machines))
     return found
+
+
+def check_numbers(
+    batch_size: int, blocks: Sequence[int], replicas: Sequence[int], machines: Machines
+) -> None:
+    """UserError where R does not divide the batch, or the hosts not the ranks; before any layer is measured."""
+    for copies in replicas:
+        if copies < 1 or batch_size % copies:
+            raise UserError(
+                f"--replicas {copies} does not divide batches of {batch_size} samples: give a divisor, or another "
+                "--set data.batch_size"
+            )
+        for count in blocks:
+            machines.placed(count, copies)
 
 
 def _row(network: Network, method: Method, count: int, copies: int, machines: Machines) -> dict[str, Any]:

@@ -21,7 +21,7 @@ class Links:
 
     A micro-batch is a message of its own. `latency` in seconds, `bandwidth` and `copy_bandwidth` (of the
     sender's copy into the message) in bytes per second. An acknowledgement costs one latency. `near`: boundaries
-    inside a host, where a message costs its copy alone. `shares[k]`: messages that pass there at once (default: one).
+    inside a host, where a message costs its copy and `near_latency`. `shares[k]`: messages that pass there at once (default: one).
     """
 
     sizes: tuple[float, ...]
@@ -32,6 +32,7 @@ class Links:
     near: frozenset[int] = frozenset()
     shares: tuple[int, ...] = ()
     ahead: int = 1
+    near_latency: float = 0.0
 
     def copy(self, boundary: int) -> float:
         """Seconds for which the sender is held up by a message over `boundary` (between that block and the next)."""
@@ -52,7 +53,7 @@ class Links:
 
     def notice(self, boundary: int) -> float:
         """Seconds until the sender knows that its message has been taken, or that a receive is posted."""
-        return 0.0 if boundary in self.near else self.latency
+        return self.near_latency if boundary in self.near else self.latency
 
 
 def free(blocks: int) -> Links:

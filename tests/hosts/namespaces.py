@@ -23,7 +23,6 @@ TCP = {
     "tcp_slow_start_after_idle": "0",  # else it forgets after a pause of a fifth of a second how fast the way is
     "tcp_congestion_control": "reno",  # bbr, where it is the default, measures and slows down
 }
-SEGMENT = 15_000  # bytes that long_cable passes at once, headers included
 
 
 def _ip(*words: str) -> subprocess.CompletedProcess[str]:
@@ -146,7 +145,6 @@ def long_cable() -> Iterator[Hosts]:
             end = "a" if host == a else "b"
             peer = ["peer", "name", f"wx{end}", "netns", between]
             _ip("-n", host, "link", "add", f"vx{end}", "type", "veth", *peer)
-            _ip("-n", host, "link", "set", f"vx{end}", "gso_max_size", str(SEGMENT))
             _ip("-n", between, "link", "set", f"wx{end}", "up")
         hosts = _up(a, b)
         hosts.between = between

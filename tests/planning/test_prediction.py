@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from repro.commands.plan import durations
+from repro.commands.plan import Asked, durations
+from repro.commands.predict import show_prediction
 from repro.errors import UserError
 from repro.methods.gpipe import GPipe
 from repro.planning import prediction, units
@@ -177,15 +178,39 @@ def test_what_plan_writes_plan_reads_and_draws(repro: Callable[..., Any], tmp_pa
     several = repro(*words, "--replicas", "1,2", "--per-host", "2")
     assert several.returncode == 0, several.stderr
     assert "x 2 replicas" in several.stdout
-    refused = repro(*words, "--per-host", "2", "--hosts", "2")
-    assert refused.returncode == 2
-    assert "--hosts 2 and --per-host 2 exclude each other" in refused.stderr
+    assert "between hosts of 2 devices" in several.stdout
     wrong = repro("plan", TINY, "--profile", "smoke", "--blocks", "2,3", "--bandwidth", "10")
     assert wrong.returncode == 2
     assert "--bandwidth '10' has no unit" in wrong.stderr
     deep = repro("plan", TINY, "--profile", "smoke", "--blocks", "2,99", "--layer-times", str(times))
     assert deep.returncode == 2
     assert "--blocks 99 is not possible" in deep.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"hosts": 2, "per_host": 2}, "--hosts 2 and --per-host 2 exclude each other: give one of them"),
+        ({"blocks": "2,3", "hosts": 2}, "--hosts 2 does not divide 3 blocks x 1 replicas = 3: give other"),
+        ({"replicas": "1,3"}, "--replicas 3 does not divide batches of 16 samples: give a divisor"),
+        ({"replicas": "two"}, "--replicas 'two': give whole numbers >= 1 separated by commas, for example"),
+        ({"replicas": "0"}, "--replicas '0': give whole numbers >= 1 separated by commas, for example 2,4,8"),
+        ({"bandwidth": "25"}, "--bandwidth '25' has no unit"),
+        ({"latency": "20"}, "--latency '20' has no unit"),
+        ({"figure": Path("k.gif")}, "--figure k.gif: give a file that ends with one of .svg, .png, .pdf"),
+    ],
+)
+def test_wrong_numbers_are_refused_before_a_layer_is_measured(words: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError) as caught:
+        show_prediction(TINY, Asked(**words), "smoke", [], "cpu", False)
+    assert said in str(caught.value)
+
+
+def test_a_wrong_number_of_hosts_ends_with_exit_code_2(repro: Callable[..., Any]) -> None:
+    refused = repro("plan", TINY, "--profile", "smoke", "--blocks", "2,3", "--hosts", "2")
+    assert refused.returncode == 2
+    assert refused.stderr.count("\n") == 1, refused.stderr
+    assert "--hosts 2 does not divide 3 blocks" in refused.stderr
 
 
 def test_a_micro_batch_is_drawn_as_its_share_of_a_batch() -> None:
