@@ -192,7 +192,7 @@ def test_what_plan_writes_plan_reads_and_draws(repro: Callable[..., Any], tmp_pa
     [
         ({"hosts": 2, "per_host": 2}, "--hosts 2 and --per-host 2 exclude each other: give one of them"),
         ({"blocks": "2,3", "hosts": 2}, "--hosts 2 does not divide 3 blocks x 1 replicas = 3: give other"),
-        ({"replicas": "1,3"}, "--replicas 3 does not divide batches of 16 samples: give a divisor"),
+        ({"replicas": "1,3"}, "--replicas 3 does not divide batches of 32 samples: give a divisor"),
         ({"replicas": "two"}, "--replicas 'two': give whole numbers >= 1 separated by commas, for example"),
         ({"replicas": "0"}, "--replicas '0': give whole numbers >= 1 separated by commas, for example 2,4,8"),
         ({"bandwidth": "25"}, "--bandwidth '25' has no unit"),
