@@ -8,10 +8,11 @@ interval, and below `ENOUGH` values a table warns.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 CONFIDENCE = 0.95
+ONE_SIDED_TWICE = 0.90  # two one-sided tests at 5 % each: this interval inside a margin
 ENOUGH = 5  # fewer seeds than this and a table says so
 
 
@@ -20,7 +21,9 @@ class Estimate:
     """A mean (or a difference, or a ratio) with its 95 % interval from `n` values; no interval for n = 1.
 
     `p` is the two-sided p value against no difference (ratio 1); None where it has no meaning. `paired` says how a
-    difference or ratio was computed, None for a plain mean.
+    difference or ratio was computed, None for a plain mean. `inner` is the 90 % interval, by which two one-sided tests
+    at 5 % ask whether there is no difference beyond a margin; `freedom` its degrees. Both None where the interval is
+    no t interval.
     """
 
     mean: float
@@ -29,6 +32,8 @@ class Estimate:
     n: int
     paired: bool | None = None
     p: float | None = None
+    inner: tuple[float, float] | None = field(default=None, compare=False)
+    freedom: float | None = field(default=None, compare=False)
 
     @property
     def half(self) -> float | None:
@@ -38,12 +43,18 @@ class Estimate:
     def scaled(self, factor: float, offset: float = 0.0) -> Estimate:
         """The estimate of factor * x + offset; factor > 0."""
 
-        def move(x: float | None) -> float | None:
-            return None if x is None else factor * x + offset
+        return self.moved(lambda x: factor * x + offset)
 
-        return Estimate(
-            factor * self.mean + offset, move(self.low), move(self.high), self.n, self.paired, self.p
-        )
+    def moved(self, move: Callable[[float], float]) -> Estimate:
+        """The estimate of move(x), which rises or falls throughout."""
+
+        def ends(low: float, high: float) -> tuple[float, float]:
+            a, b = move(low), move(high)
+            return min(a, b), max(a, b)
+
+        low, high = (None, None) if self.low is None or self.high is None else ends(self.low, self.high)
+        inner = None if self.inner is None else ends(*self.inner)
+        return replace(self, mean=move(self.mean), low=low, high=high, inner=inner)
 
 
 def mean(values: Iterable[float]) -> float:
@@ -82,8 +93,7 @@ def mean_interval(values: Iterable[float], confidence: float = CONFIDENCE) -> Es
     centre = mean(found)
     if len(found) == 1:
         return Estimate(centre, None, None, 1)
-    half = quantile(len(found) - 1, confidence) * standard_error(found)
-    return Estimate(centre, centre - half, centre + half, len(found))
+    return _around(centre, standard_error(found), len(found) - 1, len(found), confidence)
 
 
 def difference(
@@ -100,7 +110,7 @@ def difference(
         found = mean_interval(changes, confidence)
         assert found is not None
         p = None if len(changes) < 2 else _p_value(found.mean, standard_error(changes), len(changes) - 1)
-        return Estimate(found.mean, found.low, found.high, found.n, True, p)
+        return replace(found, paired=True, p=p)
     if not above or not below:
         return None
     return _welch(list(above.values()), list(below.values()), confidence)
@@ -118,8 +128,7 @@ def ratio(
     )
     if found is None:
         return None
-    low, high = (None if x is None else math.exp(x) for x in (found.low, found.high))
-    return Estimate(math.exp(found.mean), low, high, found.n, found.paired, found.p)
+    return found.moved(math.exp)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -150,10 +159,19 @@ def _welch(a: list[float], b: list[float], confidence: float) -> Estimate:
     parts = [standard_error(x) ** 2 for x in (a, b)]
     error = math.sqrt(sum(parts))
     if error == 0.0:
-        return Estimate(change, change, change, n, False, 1.0 if change == 0.0 else 0.0)
+        p = 1.0 if change == 0.0 else 0.0
+        return Estimate(change, change, change, n, False, p, (change, change))
     freedom = sum(parts) ** 2 / (parts[0] ** 2 / (len(a) - 1) + parts[1] ** 2 / (len(b) - 1))
-    half = quantile(freedom, confidence) * error
-    return Estimate(change, change - half, change + half, n, False, _p_value(change, error, freedom))
+    found = _around(change, error, freedom, n, confidence)
+    return replace(found, paired=False, p=_p_value(change, error, freedom))
+
+
+def _around(centre: float, error: float, freedom: float, n: int, confidence: float) -> Estimate:
+    """`centre` with the t interval of a standard error, and the 90 % interval."""
+    half, inner = (quantile(freedom, c) * error for c in (confidence, ONE_SIDED_TWICE))
+    return Estimate(
+        centre, centre - half, centre + half, n, inner=(centre - inner, centre + inner), freedom=freedom
+    )
 
 
 def _p_value(change: float, error: float, freedom: float) -> float:

@@ -7,24 +7,24 @@ from dataclasses import replace
 
 from repro.report.claims.claim import Finding, Rule, above, below, within
 from repro.report.claims.evidence import Evidence, difference, having, places, queue_ends, where
+from repro.report.claims.margins import ACCURACY, POINTS
 from repro.report.measures.accuracy import accuracy
 from repro.report.measures.memory import MIB, activation_bytes, activation_formula, activation_ratio
 from repro.report.stats import Estimate, mean_interval
 from repro.report.stored.group import Group, Reader
 from repro.report.table import Measured
 
-MARGIN = 0.5  # points of accuracy that count as "not below" (ours)
 AS_FORMULA = within(0.85, 1.15)
 
 
 def as_accurate(evidence: Evidence) -> Sequence[Finding]:
     """D2: best test accuracy of each DSP setting against BP."""
-    return _against_bp(evidence, "dsp", above(-MARGIN))
+    return _against_bp(evidence, "dsp", above(-ACCURACY))
 
 
 def dni_loses(evidence: Evidence) -> Sequence[Finding]:
     """D8: best test accuracy of DNI against BP."""
-    return _against_bp(evidence, "dni", below(0.0))
+    return _against_bp(evidence, "dni", below(0.0, POINTS))
 
 
 def _against_bp(evidence: Evidence, method: str, rule: Rule) -> Sequence[Finding]:

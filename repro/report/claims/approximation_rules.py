@@ -9,6 +9,7 @@ from typing import Any
 
 from repro.report.claims.claim import Finding, Rule, above, below, missing
 from repro.report.claims.evidence import Evidence, closeness, difference, ratio, where
+from repro.report.claims.margins import ACCURACY, TIMES
 from repro.report.measures.accuracy import accuracy
 from repro.report.measures.bias_over_seeds import over_seeds
 from repro.report.measures.time_saved import full_of, seconds_per_step, time_saved
@@ -18,7 +19,6 @@ from repro.report.stored.bench_rows import benchmark, percent
 from repro.report.stored.group import Group, data_label, gradient_label, shares_start
 from repro.report.table import Measured
 
-MARGIN = 0.5  # points of accuracy that count as competitive (ours)
 SLACK = 1.05  # times as long that still counts as competitive (ours)
 TENTH = 0.1  # points
 CEILING = 100.0 / 12
@@ -132,7 +132,7 @@ def random_slower(evidence: Evidence) -> Sequence[Finding]:
                         where(g),
                         value,
                         "x",
-                        above(1.0),
+                        above(1.0, TIMES),
                         words=_hardware(g),
                     )
                 ]
@@ -149,7 +149,7 @@ def smaller_net(evidence: Evidence) -> Sequence[Finding]:
                 time = ratio(small, g, seconds_per_step)
                 names = "full resnet14 - resnet20 top1 s1, best", "time: full resnet14 / resnet20 top1 s1"
                 return [
-                    Finding(names[0], where(small), points, "points", above(-MARGIN)),
+                    Finding(names[0], where(small), points, "points", above(-ACCURACY)),
                     Finding(names[1], where(small), time, "x", below(SLACK), words=_hardware(small)),
                 ]
     return []

@@ -6,23 +6,32 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from repro.report.claims.evidence import Evidence
+from repro.report.claims.margins import Margin
+from repro.report.claims.power import MOST, deciding_n
+from repro.report.claims.verdicts import (
+    CONTEXT,
+    NOT_REPRODUCED,
+    NOT_RUN,
+    NOT_TESTABLE,
+    REPRODUCED,
+    UNDECIDED,
+)
 from repro.report.stats import Estimate
 from repro.report.table import Measured
-
-REPRODUCED = "reproduced"
-NOT_REPRODUCED = "not reproduced"
-NOT_TESTABLE = "not testable here"
-NOT_RUN = "not run yet"
-VERDICTS = (REPRODUCED, NOT_REPRODUCED, NOT_TESTABLE, NOT_RUN)
 
 
 @dataclass(frozen=True)
 class Rule:
-    """When an estimate counts as a reproduction: in words, and as a test of the estimate."""
+    """When an estimate counts as a reproduction: in words, and as a test of the estimate.
+
+    `margin`, only where the limit is no difference of two times or accuracies: what an interval around the limit must
+    keep to for the verdict that both sides are equal.
+    """
 
     words: str
     test: Callable[[Estimate], bool]
     limit: float | None = None
+    margin: Margin | None = None
 
 
 @dataclass(frozen=True)
@@ -31,7 +40,7 @@ class Finding:
 
     `untestable`: a reason why this machine cannot say. `holds` overrides the rule where the verdict needs more than
     one number (a family of comparisons); `words` is added to the note; `command`, where it is not the whole
-    claim's, makes the runs of this part.
+    claim's, makes the runs of this part. `context`: stands beside a finding that decides, and does not count.
     """
 
     what: str
@@ -43,25 +52,58 @@ class Finding:
     holds: bool | None = None
     words: str = ""
     command: str = ""
+    context: bool = False
 
     @property
     def verdict(self) -> str:
-        """Reproduced, not reproduced, not testable here, or not run yet where no interval can be had."""
+        """The verdict that counts for the claim: its own, or "context" where another finding decides."""
+        return CONTEXT if self.context and self.own_verdict != NOT_RUN else self.own_verdict
+
+    @property
+    def own_verdict(self) -> str:
+        """By the rule: reproduced, equal within its margin, not reproduced; not testable here, or not run yet where no
+        interval can be had."""
         if self.untestable:
             return NOT_TESTABLE
         estimate = self.value.estimate
         if estimate is None or estimate.low is None:
             return NOT_RUN
         holds = self.rule.test(estimate) if self.holds is None else self.holds
-        return REPRODUCED if holds else NOT_REPRODUCED
+        if holds:
+            return REPRODUCED
+        margin, inner = self.rule.margin, estimate.inner
+        if margin is not None and inner is not None and self._straddles:
+            return margin.equal if margin.low < inner[0] and inner[1] < margin.high else NOT_REPRODUCED
+        return NOT_REPRODUCED
 
     @property
     def undecided(self) -> str:
-        """A word where the claim is not reproduced only because the interval is too wide to tell."""
-        e, limit = self.value.estimate, self.rule.limit
-        if self.verdict != NOT_REPRODUCED or e is None or limit is None or e.low is None or e.high is None:
+        """In words, where the claim is not reproduced only because the interval is too wide to tell; with the n that
+        would decide it."""
+        if self.own_verdict != NOT_REPRODUCED or not self._straddles:
             return ""
-        return f"undecided, the interval includes {limit:.3g}" if e.low <= limit <= e.high else ""
+        assert self.rule.limit is not None
+        words = f"{UNDECIDED}, the interval includes {self.rule.limit:.3g}"
+        return "; ".join(w for w in (words, f"{self.enough} would decide" if self.enough else "") if w)
+
+    @property
+    def enough(self) -> str:
+        """ "n = 23": how many seeds or rounds would decide an undecided finding; "" where that cannot be told."""
+        e, limit = self.value.estimate, self.rule.limit
+        if self.own_verdict != NOT_REPRODUCED or not self._straddles or e is None or limit is None:
+            return ""
+        if e.freedom is None:
+            return ""
+        n = deciding_n(e, limit, self.rule.margin)
+        return f"n > {MOST}" if n is None else f"n = {n}"
+
+    @property
+    def _straddles(self) -> bool:
+        """Whether the interval includes the limit of the rule."""
+        e, limit = self.value.estimate, self.rule.limit
+        if e is None or limit is None or e.low is None or e.high is None:
+            return False
+        return e.low <= limit <= e.high
 
 
 @dataclass(frozen=True)
@@ -81,14 +123,16 @@ class Claim:
     anchor: tuple[str, str] | None = None
 
 
-def above(limit: float) -> Rule:
+def above(limit: float, margin: Margin | None = None) -> Rule:
     """The whole interval lies above `limit`."""
-    return Rule(f"interval above {limit:.4g}", lambda e: e.low is not None and e.low > limit, limit)
+    words = f"interval above {limit:.4g}"
+    return Rule(words, lambda e: e.low is not None and e.low > limit, limit, margin)
 
 
-def below(limit: float) -> Rule:
+def below(limit: float, margin: Margin | None = None) -> Rule:
     """The whole interval lies below `limit`."""
-    return Rule(f"interval below {limit:.4g}", lambda e: e.high is not None and e.high < limit, limit)
+    words = f"interval below {limit:.4g}"
+    return Rule(words, lambda e: e.high is not None and e.high < limit, limit, margin)
 
 
 def within(low: float, high: float) -> Rule:

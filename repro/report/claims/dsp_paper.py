@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from repro.report.claims.accuracy_and_memory_rules import MARGIN, as_accurate, dni_loses, memory_as_formula
+from repro.report.claims.accuracy_and_memory_rules import as_accurate, dni_loses, memory_as_formula
 from repro.report.claims.claim import Claim
 from repro.report.claims.gap_rules import gap_shrinks, norm_falls, staleness_costs
+from repro.report.claims.margins import ACCURACY
 from repro.report.claims.speed_rules import absorbs_jitter, faster, less_slowdown
 
 PAPER = "arXiv 1909.02625"
@@ -20,7 +21,7 @@ CLAIMS = (
     ),
     Claim(
         "D2", "best test accuracy of DSP is not below that of BP", f"{PAPER}, body",
-        f"difference of best test accuracy in pairs by seed; a margin of {MARGIN} points (ours)",
+        f"difference of best test accuracy in pairs by seed; a margin of {ACCURACY} points (ours)",
         "repro run bp-resnet98 dsp-resnet98 dsp-resnet98-s630 dsp-resnet98-s1470 --seeds 5 --profile quick", as_accurate,
     ),
     Claim(

@@ -16,6 +16,7 @@ from repro.report.claims.evidence import (
     ratio,
     where,
 )
+from repro.report.claims.margins import SHARE_OF_TIME, TIMES
 from repro.report.measures.slowdown import slowdown
 from repro.report.stats import holm
 from repro.report.stored.bound import bound, simulated_seconds, simulated_slowdown
@@ -42,7 +43,7 @@ def faster(evidence: Evidence) -> Sequence[Finding]:
     for rule in LOCKING:
         label = f"FR ({rule})"
         findings.append(
-            _over(dsp, labelled(groups, label), label, above(1.0), _modelled_over_fr(dsp, base, rule))
+            _over(dsp, labelled(groups, label), label, above(1.0, TIMES), _modelled_over_fr(dsp, base, rule))
         )
     return findings
 
@@ -87,7 +88,7 @@ def less_slowdown(evidence: Evidence) -> Sequence[Finding]:
     changes = [difference(g, base, slowdown) for g in settings]
     p_values = [c.estimate.p if c.estimate is not None else None for c in changes]
     adjusted = holm([1.0 if p is None else p for p in p_values])
-    rule = Rule("mean below 0, Holm p < 0.05", lambda e: False, 0.0)
+    rule = Rule("mean below 0, Holm p < 0.05", lambda e: False, 0.0, SHARE_OF_TIME)
     findings = []
     for g, change, raw, p in zip(settings, changes, p_values, adjusted, strict=True):
         mean_change = 0.0 if change.estimate is None else change.estimate.mean
@@ -105,7 +106,7 @@ def absorbs_jitter(evidence: Evidence) -> Sequence[Finding]:
     ends = queue_ends(_fair_first(found))
     assert ends is not None
     short, long = ends
-    return [_slowdown(long, short, difference(long, short, slowdown), below(0.0))]
+    return [_slowdown(long, short, difference(long, short, slowdown), below(0.0, SHARE_OF_TIME))]
 
 
 def _slowdown(

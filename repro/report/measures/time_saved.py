@@ -38,12 +38,7 @@ def time_saved(group: Group, base: Group) -> Measured:
     behind = made_of(found, (group, own), (base, others))
     if found is None:
         return Measured(None, len(group.started), behind)
-    low, high = (None if x is None else 100.0 * (1.0 - x) for x in (found.high, found.low))
-    return Measured(
-        stats.Estimate(100.0 * (1.0 - found.mean), low, high, found.n, found.paired, found.p),
-        len(group.started),
-        behind,
-    )
+    return Measured(found.moved(lambda x: 100.0 * (1.0 - x)), len(group.started), behind)
 
 
 def seconds_per_step(run: StoredRun) -> float | None:

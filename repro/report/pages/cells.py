@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from html import escape
 
+from repro.report.claims import verdicts
 from repro.report.pages.behind import Behind
 from repro.report.pages.unbroken import unbroken
 from repro.report.table import Column, Measured, Table, Value, grid
@@ -79,7 +80,7 @@ def _row(columns: list[Column], values: Mapping[str, Value], words: list[str], r
         links = runs.links(value.made_of) if isinstance(value, Measured) else ""
         linked = linked or bool(links)
         hidden = f' data-value="{escape(str(value))}"' if column.once and not shown else ""
-        undecided = column.name == "verdict" and "undecided" in str(values.get("note"))
+        undecided = column.name == "verdict" and verdicts.undecided(values)
         look = ' class="undecided"' if undecided else _look(column, shown)
         text = f'<span class="whole">{escape(shown)}</span>' if column.number else unbroken(shown)
         text += "<br><small>undecided</small>" if undecided else ""
@@ -93,7 +94,8 @@ def _look(column: Column, words: str | None = None) -> str:
     """Attributes of a cell: numbers to the right, verdicts told apart, wrapped columns no narrower than can be read."""
     if column.number:
         return ' class="number"'
-    verdict = f' class="{escape(words.replace(" ", "-"))}"' if column.name == "verdict" and words else ""
+    word = verdicts.kind(words) if words else ""
+    verdict = f' class="{escape(word.replace(" ", "-"))}"' if column.name == "verdict" and word else ""
     share = 0.55 if (column.wrap or 0) > 30 else 0.4  # notes are long
     letters = share * column.wrap if column.wrap else _NOTE if column.name == "note" else 0
     return verdict + (f' style="min-width:{letters:.0f}ch"' if letters else "")

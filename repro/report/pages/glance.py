@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from repro.report.claims.verdicts import UNDECIDED, decides, undecided
 from repro.report.table import Column, Measured, Table, Value, text
 
 PIPELINE = ("blocks", "method", "test_accuracy_best", "difference", "speedup", "bound", "published")
@@ -63,17 +64,20 @@ def _narrow(table: Table, names: Sequence[str], fold: Sequence[str]) -> Table:
 
 
 def claims_in_rows(full: Table) -> Table:
-    """A row per claim: how many of its parts came out how, and the first number of each verdict."""
+    """A row per claim: how many of its parts came out how, and the first number of each verdict.
+
+    Context does not count: a number beside one that decides.
+    """
     table = Table(
         "claims", [Column(name, name) for name in ("claim", "statement", "verdict", "measured", "published")]
     )
     for name in dict.fromkeys(str(row["claim"]) for row in full.rows):
-        rows = [row for row in full.rows if row["claim"] == name]
+        rows = [row for row in full.rows if row["claim"] == name and decides(row)]
         count = Counter(map(_verdict, rows))
         verdict = ", ".join(v if len(count) == 1 else f"{v}: {n} of {len(rows)}" for v, n in count.items())
         firsts = [next(row for row in rows if _verdict(row) == v) for v in count]
         numbers = [
-            f"{row['what']}: {text(row['measured'], _MEASURED)} {row['unit']}".strip()
+            f"{row['what']}: {text(row['measured'], _MEASURED)} {row['unit']}".strip() + _enough(row)
             for row in firsts
             if isinstance(row["measured"], Measured) and row["measured"].estimate is not None
         ]
@@ -89,13 +93,23 @@ def claims_in_rows(full: Table) -> Table:
 def verdicts(full: Table) -> Table:
     """The same without numbers: claim, statement, verdict."""
     rows = claims_in_rows(full)
-    caption = "Computed by the rules of repro table claims. Undecided: the 95 % interval includes the limit of the rule."
+    caption = (
+        "Computed by the rules of repro table claims. Undecided: the 95 % interval includes the limit of the rule. "
+        + _EQUAL
+    )
     return replace(rows, columns=rows.columns[:3], caption=[caption])
 
 
 def _verdict(row: Mapping[str, Value]) -> str:
     """The verdict; one that more seeds might turn says so."""
-    return str(row["verdict"]) + (" (undecided)" if "undecided" in str(row["note"]) else "")
+    return str(row["verdict"]) + (f" ({UNDECIDED})" if undecided(row) else "")
+
+
+def _enough(row: Mapping[str, Value]) -> str:
+    return f", {row['enough']} would decide" if row.get("enough") else ""
+
+
+_EQUAL = "Equal: no difference beyond a margin fixed beforehand (two one-sided tests at 5 %)."
 
 
 _MEASURED = Column("measured", "measured", ratio=True)

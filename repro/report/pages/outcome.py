@@ -1,37 +1,49 @@
-"""The verdicts at a glance: how many claims were reproduced, not, in part, or are undecided, each a link to its rows."""
+"""The verdicts at a glance: how many claims were reproduced, not, in part, equal or undecided, each a link to its rows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
 
+from repro.report.claims.verdicts import (
+    EQUAL,
+    NOT_REPRODUCED,
+    NOT_RUN,
+    NOT_TESTABLE,
+    REPRODUCED,
+    UNDECIDED,
+    decides,
+    kind,
+    undecided,
+)
 from repro.report.pages.cells import anchor
 from repro.report.table import Table, Value
 
 # Outcome of a claim -> what it means; in this order.
+IN_PART = "in part"
 MEANING = {
-    "reproduced": "every part keeps its rule",
-    "in part": "some parts keep their rule, others do not or cannot be tested here",
-    "undecided": "no part keeps its rule, of some the interval includes its limit: more seeds might turn it",
-    "not reproduced": "the interval of no part keeps or includes the limit of its rule",
-    "not testable here": "its blocks need more cores or devices than this machine has",
-    "not run yet": "its row names the command",
+    REPRODUCED: "every part keeps its rule",
+    IN_PART: "some parts keep their rule, others do not or cannot be tested here",
+    UNDECIDED: "no part keeps its rule, of some the interval includes its limit: more seeds might turn it",
+    NOT_REPRODUCED: "no part keeps its rule, and more seeds would not turn it",
+    EQUAL: "no difference where one was claimed: equal within the margin that its rows name",
+    NOT_TESTABLE: "its blocks need more cores or devices than this machine has",
+    NOT_RUN: "its row names the command",
 }
 
 
 def outcome(rows: Sequence[Mapping[str, Value]]) -> str:
     """One word for a claim from the verdicts of its parts; parts that have not run do not count beside others."""
-    verdicts = [
-        "undecided" if "undecided" in str(row.get("note")) else str(row["verdict"])
+    kinds = {
+        UNDECIDED if undecided(row) else kind(str(row["verdict"]))
         for row in rows
-        if row["verdict"] != "not run yet"
-    ]
-    kinds = set(verdicts)
+        if decides(row) and row["verdict"] != NOT_RUN
+    }
     if not kinds:
-        return "not run yet"
-    if "reproduced" in kinds:
-        return "reproduced" if len(kinds) == 1 else "in part"
-    return next(word for word in ("undecided", "not reproduced", "not testable here") if word in kinds)
+        return NOT_RUN
+    if REPRODUCED in kinds:
+        return REPRODUCED if len(kinds) == 1 else IN_PART
+    return next(word for word in (UNDECIDED, NOT_REPRODUCED, EQUAL, NOT_TESTABLE) if word in kinds)
 
 
 def outcomes(claims: Table) -> dict[str, list[tuple[str, str]]]:

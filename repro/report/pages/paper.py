@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from repro.errors import RunFailed
 from repro.report import figures, tables
+from repro.report.claims.verdicts import EQUALS, NOT_RUN, NOT_TESTABLE, undecided
 from repro.report.pages.glance import claims_in_rows, narrow_asynchronous, narrow_gradient, narrow_pipeline
 from repro.report.pages.latex import escape, latex
 from repro.report.stored.source import Source
-from repro.report.table import Table
+from repro.report.table import Table, Value
 
 TITLE = "Decoupled and stale pipelines, and approximated gradients: what the stored runs say"
 SHOWN = ("headline", "loss", "staleness", "straggler", "gradient-gap", "gradient-approximation")  # figures
@@ -83,17 +85,24 @@ def document(source: Source, pictures: dict[str, str], notes: list[str]) -> str:
 def _limits(claims: Table) -> list[str]:
     """Claims that were not run or cannot be tested, and everything that is wrong with the runs."""
     words = []
-    for verdict in ("not run yet", "not testable here"):
-        names = dict.fromkeys(str(row["claim"]) for row in claims.rows if row["verdict"] == verdict)
-        words += [f"{verdict}: {', '.join(names)}"] if names else []
-    undecided = dict.fromkeys(str(r["claim"]) for r in claims.rows if "undecided" in str(r.get("note")))
-    words += (
-        [f"undecided, the interval includes the limit of the rule: {', '.join(undecided)}"]
-        if undecided
-        else []
+    for verdict in (NOT_RUN, NOT_TESTABLE, *EQUALS):
+        words += _named_claims(verdict, [row for row in claims.rows if row["verdict"] == verdict])
+    words += _named_claims(
+        "undecided, the interval includes the limit of the rule", [r for r in claims.rows if undecided(r)]
     )
     known = [line for line in claims.caption if line.startswith(("Only profile paper", "Not judged"))]
     return [*words, *known, *claims.problems]
+
+
+def _named_claims(words: str, rows: Sequence[Mapping[str, Value]]) -> list[str]:
+    """ "not run yet: D1, G7"; of undecided ones with the n that would decide."""
+    names: dict[str, list[str]] = {}
+    for row in rows:
+        names.setdefault(str(row["claim"]), []).extend([str(row["enough"])] if row.get("enough") else [])
+    told = [
+        f"{name} ({', '.join(dict.fromkeys(ns))} would decide)" if ns else name for name, ns in names.items()
+    ]
+    return [f"{words}: {', '.join(told)}"] if told else []
 
 
 def _tests(claims: Table) -> str:

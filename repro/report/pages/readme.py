@@ -152,7 +152,7 @@ def _verdicts(source: Source) -> str:
 
 def _judged(source: Source, shown: Callable[[Table], Table], papers: str) -> str:
     """Claims whose names begin with a letter of `papers`."""
-    from repro.report.claims.claim import NOT_RUN
+    from repro.report.claims.verdicts import NOT_RUN
 
     full = tables.build_from("claims", source)
     full = replace(full, rows=[row for row in full.rows if str(row["claim"])[0] in papers])

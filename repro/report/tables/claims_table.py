@@ -27,13 +27,14 @@ COLUMNS = [
     Column("note", "where, or what would run it", wrap=34),
     Column("source", "source", hidden=True),
     Column("statistic", "statistic", hidden=True),
+    Column("enough", "n that would decide", hidden=True),
 ]
 
 
 def build(source: Source, select: str) -> Table:
     """A row per claim and part of it; the reference runs stand in, claim by claim, where the user's say nothing."""
     from repro.report.claims import CLAIMS, Evidence
-    from repro.report.claims.claim import NOT_RUN
+    from repro.report.claims.verdicts import NOT_RUN
 
     users = replace(source, fallback=False)
     own, project = Evidence(users, smoke=source.profile == "smoke"), Evidence(replace(source, reference=True))
@@ -59,7 +60,7 @@ def build(source: Source, select: str) -> Table:
 
 def _findings(claim: Claim, order: Sequence[Evidence]) -> tuple[list[Finding], Evidence | None]:
     """The claim's parts from the first evidence that says anything of it, and which one that was."""
-    from repro.report.claims.claim import NOT_RUN
+    from repro.report.claims.verdicts import NOT_RUN
 
     found: list[Finding] = []
     for evidence in order:
@@ -71,7 +72,7 @@ def _findings(claim: Claim, order: Sequence[Evidence]) -> tuple[list[Finding], E
 
 
 def _rows(claim: Claim, found: Sequence[Finding], from_project: bool) -> list[dict[str, Value]]:
-    from repro.report.claims.claim import NOT_RUN
+    from repro.report.claims.verdicts import NOT_RUN
 
     base: dict[str, Value] = {
         "claim": claim.name,
@@ -85,7 +86,7 @@ def _rows(claim: Claim, found: Sequence[Finding], from_project: bool) -> list[di
     rows = []
     for finding in found:
         unrun = finding.verdict == NOT_RUN
-        words = [finding.where, finding.untestable, finding.undecided, finding.words]
+        words = [finding.where, finding.untestable, _standing(finding), finding.undecided, finding.words]
         if from_project and not unrun:
             words.append("reference runs")
         if unrun:
@@ -98,9 +99,15 @@ def _rows(claim: Claim, found: Sequence[Finding], from_project: bool) -> list[di
             "unit": finding.unit,
             "rule": finding.rule.words,
             "note": "; ".join(w for w in words if w),
+            "enough": finding.enough or None,
         }
         rows.append({**base, **cells})
     return rows
+
+
+def _standing(finding: Finding) -> str:
+    """What a number beside one that decides would say by itself."""
+    return f"does not decide; by itself: {finding.own_verdict}" if finding.context else ""
 
 
 def _left_out(order: Sequence[Evidence]) -> list[str]:
@@ -111,7 +118,8 @@ def _left_out(order: Sequence[Evidence]) -> list[str]:
 
 def _caption(table: Table, asked_for: bool, stands_in: bool) -> list[str]:
     from repro.report.claims import CLAIMS
-    from repro.report.claims.claim import NOT_RUN
+    from repro.report.claims.margins import ACCURACY, TIME
+    from repro.report.claims.verdicts import NOT_RUN
 
     judged = [row["measured"] for row in table.rows if row["verdict"] != NOT_RUN]
     warning = small_sample_warning([value.n for value in judged if isinstance(value, Measured)])
@@ -123,6 +131,9 @@ def _caption(table: Table, asked_for: bool, stands_in: bool) -> list[str]:
         "Verdicts are computed: reproduced or not by the rule beside it, from the 95 % interval; not testable here where "
         "blocks share a device or core (modelled: simulated from the measured compute times, with free messages); not run "
         "yet with the command that makes the runs. (n/N): n seeds of N begun.",
+        f"Equal within {TIME:g} % of a time, {ACCURACY:g} points of accuracy: the interval includes no difference, and two "
+        "one-sided tests at 5 % find none beyond that margin, which was fixed before the runs. Context: beside a number "
+        "that decides. Undecided with the n (seeds or rounds) that would decide at the measured spread.",
         "Only profile paper is the published setting: a verdict holds for the place named in its row.",
         *(f"{claim.name} ({claim.source}): {claim.statistic}." for claim in CLAIMS),
         *([warning] if warning else []),
