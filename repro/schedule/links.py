@@ -21,7 +21,7 @@ class Links:
 
     A micro-batch is a message of its own. `latency` in seconds, `bandwidth` and `copy_bandwidth` (of the
     sender's copy into the message) in bytes per second. An acknowledgement costs one latency. `near`: boundaries
-    inside a host, where a message costs its copy and `near_latency`. `shares[k]`: messages that pass there at once (default: one).
+    inside a host, where a message costs its copy and `near_latency`. `shares[k]`: messages that pass there at once.
     """
 
     sizes: tuple[float, ...]
