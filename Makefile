@@ -121,6 +121,7 @@ async-results: $(READY) ## make the reference runs of docs/asynchronous.md (abou
 # A benchmark of several networks is stored in one file each.
 BENCH_engine := --set steps=16 --set rounds=3
 BENCH_kernels := --set minutes=60
+BENCH_pipeline := --set parts=scaling,delays --set minutes=12 --set rounds=1
 PEERS := --set memory_format=channels_last --set rounds=2
 BENCH_peers := $(PEERS) --set minutes=8
 BENCH_peers-vgg19 := $(PEERS) --set minutes=12 --set steps=9 --set model=vgg19 --set batch_size=32

@@ -85,7 +85,7 @@ def muon_stands_delay(evidence: Evidence) -> Sequence[Finding]:
         value = mean_interval(costs["adamw"][s] - costs["muon"][s] for s in seeds)
         what = "cost of the delay, AdamW - Muon"
         measured = Measured(value, len(seeds), tuple(g.behind(seeds) for g in used))
-        findings.append(Finding(what, where(groups[0]), measured, _unit(groups[0]), above(0.0)))
+        findings.append(Finding(what, where(used[0]), measured, _unit(used[0]), above(0.0)))
     return findings
 
 
