@@ -39,7 +39,9 @@ class DelaysBench:
     probabilities: str | float = "0.1"
     delays: str | float = "1,3"
     steps: int = 150  # batches of a run
-    stretch: float | None = None  # of all waits; None: so that BP's batch takes BATCH_SECONDS, never more than it does
+    stretch: float | None = (
+        None  # of all waits; None: so that BP's batch takes BATCH_SECONDS, never more than it does
+    )
     memory_format: str = "contiguous"
     rounds: int | None = None
     minutes: float = 4.0
