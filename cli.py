@@ -314,7 +314,7 @@ def bench(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="engine, growth, kernels, peers, pipeline, sequential, startup, all; or a JSON",
+            help="engine, delays, gradient, growth, kernels, methods, peers, pipeline, sequential, startup, all; or a JSON",
             autocompletion=completion.benches,
         ),
     ] = None,

@@ -23,6 +23,7 @@ from repro.recipe import StragglerSpec
 from repro.report import stats
 
 DELAYED = ("bp", "fr-mailbox", "dsp", "dsp-2-1", "dsp-5-2")
+BATCH_SECONDS = 0.025  # many batches in little time; shorter ones would be lost among messages
 Kind = tuple[float, float]  # probability, length in typical batches of the block
 
 
@@ -37,8 +38,10 @@ class DelaysBench:
     methods: str = ",".join(DELAYED)
     probabilities: str | float = "0.1"
     delays: str | float = "1,3"
-    steps: int = 200  # batches of a run
-    stretch: float = 0.5  # of all waits
+    steps: int = 150  # batches of a run
+    stretch: float | None = (
+        None  # of all waits; None: so that BP's batch takes BATCH_SECONDS, never more than it does
+    )
     memory_format: str = "contiguous"
     rounds: int | None = None
     minutes: float = 4.0
@@ -52,12 +55,13 @@ class DelaysBench:
             for p in numbers(self.probabilities, "probabilities", 1.0)
             for d in numbers(self.delays, "delays", 1000.0)
         ]
-        if not 0.0 < float(self.stretch) <= 100.0:
+        if self.stretch is not None and not 0.0 < float(self.stretch) <= 100.0:
             raise UserError(f"stretch = {self.stretch}: give a factor above 0")
         bench = engine_bench(self)
         plans = {(k, n): replace(planned(bench, n, k), num_batches=self.steps) for k in counts for n in names}
+        self._stretch = self.stretch or self._short(next(iter(plans.values())))
         systems = {
-            f"K = {k}, {n}": Turn(_Delayed(plan, self.stretch, kinds).run, self._seconds(plan, kinds))
+            f"K = {k}, {n}": Turn(_Delayed(plan, self._stretch, kinds).run, self._seconds(plan, kinds))
             for (k, n), plan in plans.items()
         }
         self.turns.rounds, self.turns.minutes = self.rounds, self.minutes
@@ -69,9 +73,13 @@ class DelaysBench:
             for kind in kinds
         ]
 
+    def _short(self, plan: Plan) -> float:
+        assert plan.costs is not None
+        return float(f"{min(1.0, BATCH_SECONDS / sum(c.forward + c.backward for c in plan.costs)):.2g}")
+
     def _seconds(self, plan: Plan, kinds: list[Kind]) -> float:
         assert plan.costs is not None
-        once = START_SECONDS + self.stretch * plan.num_batches * bound(plan, plan.costs)
+        once = START_SECONDS + self._stretch * plan.num_batches * bound(plan, plan.costs)
         return (1 + len(kinds)) * once
 
     def _row(self, name: str, plan: Plan, kind: Kind, pairs: list[tuple[float, float]]) -> dict[str, Any]:
@@ -82,7 +90,7 @@ class DelaysBench:
             **where(self, name, plan),
             "probability": kind[0],
             "delay": kind[1],
-            "stretch": self.stretch,
+            "stretch": self._stretch,
             "num_batches": plan.num_batches,
             "timing_only": True,
             **with_interval("clean_seconds", list(calm.values())),
