@@ -22,7 +22,7 @@ from repro.planning.run_plan import Plan, bound
 from repro.recipe import StragglerSpec
 from repro.report import stats
 
-DELAYED = ("bp", "fr-mailbox", "dsp", "dsp-2-1", "dsp-5-2")
+DELAYED = ("bp", "fr-mailbox", "dsp", "dsp-2-1", "dsp-5-2", "dsp-5-2-shared")
 BATCH_SECONDS = 0.025  # many batches in little time; shorter ones would be lost among messages
 Kind = tuple[float, float]  # probability, length in typical batches of the block
 
