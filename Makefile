@@ -74,7 +74,7 @@ tools: ## install a browser, TeX and SLURM, which some tests need (Debian, Ubunt
 figures: $(READY) ## draw all figures that the stored runs allow into results/figures
 	$(BIN)/repro figures
 
-bench: $(READY) ## measure all benchmarks (20 minutes, quiet machine) into results/bench/all.json; OLD=FILE compares
+bench: $(READY) ## measure all benchmarks (40 minutes, quiet machine) into results/bench/all.json; OLD=FILE compares
 	$(BIN)/repro bench all $(if $(OLD),--compare $(OLD))
 
 gpu-check: $(READY) ## all checks that need a GPU, under 8 minutes, into results/bench/gpu-check.json
@@ -100,7 +100,7 @@ results: $(READY) ## make the reference runs again (an hour or two on a quiet ma
 	$(BIN)/repro run fr-resnet98-free fr-resnet98-barrier --set blocks=2 $(SHORT) $(REFERENCE)
 	$(BIN)/repro run $(STRAGGLERS) $(REFERENCE)
 	$(BIN)/repro run bias-resnet20 $(REFERENCE)
-	$(MAKE) $(patsubst %,results/reference/bench/%.json,kernels engine)
+	$(MAKE) $(patsubst %,results/reference/bench/%.json,kernels engine methods methods-timed delays gradient)
 	$(BIN)/repro report --readme README.md --readme docs/results.md
 
 # What `make async-results` runs: losses alone, so two runs at once in one process each; then short ones for times.
@@ -121,6 +121,11 @@ async-results: $(READY) ## make the reference runs of docs/asynchronous.md (abou
 # A benchmark of several networks is stored in one file each.
 BENCH_engine := --set steps=16 --set rounds=3
 BENCH_kernels := --set minutes=60
+# In turn, for the claims; nothing else may run meanwhile.
+BENCH_methods := --set parts=real --set rounds=8
+BENCH_methods-timed := --set parts=timed --set rounds=6 --set steps=200
+BENCH_delays := --set blocks=2,4 --set delays=3 --set steps=400 --set stretch=0.5 --set rounds=8
+BENCH_gradient := --set minutes=12
 BENCH_pipeline := --set parts=scaling,delays --set minutes=12 --set rounds=1
 PEERS := --set memory_format=channels_last --set rounds=2
 BENCH_peers := $(PEERS) --set minutes=8

@@ -275,6 +275,15 @@ def plan(
     figure: Annotated[
         Path | None, typer.Option(help="draw speed-up against K per method (svg, png, pdf)")
     ] = None,
+    replicas: Annotated[
+        str | None, typer.Option(help="R, or several: each pipeline with 1/R of a batch")
+    ] = None,
+    hosts: Annotated[
+        int | None, typer.Option(help="hosts of as many devices each; links are those between them", min=1)
+    ] = None,
+    per_host: Annotated[
+        int | None, typer.Option(help="devices of a host, in the place of --hosts", min=1)
+    ] = None,
     jitter: Annotated[
         str | None,
         typer.Option(
@@ -294,7 +303,9 @@ def plan(
     """Measure layer costs; show the cut, the schedule as a timeline, predicted time per batch and speed-up."""
     from repro.commands.plan import Asked, show
 
-    asked = Asked(blocks, layer_times, bandwidth, latency, figure, jitter, loss, runs)
+    asked = Asked(
+        blocks, layer_times, bandwidth, latency, figure, jitter, loss, runs, replicas, hosts, per_host
+    )
     show(recipe, asked, profile, settings or [], device.value, as_json)
 
 
@@ -303,7 +314,7 @@ def bench(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="engine, growth, kernels, peers, pipeline, sequential, startup, all; or a JSON",
+            help="engine, delays, gradient, growth, kernels, methods, peers, pipeline, sequential, startup, all; or a JSON",
             autocompletion=completion.benches,
         ),
     ] = None,

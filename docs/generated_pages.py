@@ -104,7 +104,9 @@ def claims() -> str:
         ]
         lines += [f"## {claim.name}: {_cell(claim.statement)}", ""]
         lines += [f"* Source: {_cell(claim.source)}. Published: {_cell(str(rows[0][0]['published']))}."]
-        lines += [f"* Test: {_cell(claim.statistic)}.", f"* Runs: `{claim.command}`", ""]
+        lines += [f"* Test: {_cell(claim.statistic)}.", f"* Runs: `{claim.command}`"]
+        place = "a1-to-a5" if claim.name.startswith("A") else claim.name.lower()
+        lines += [f"* [What it does not say](evidence.md#{place})", ""]
         lines += ["| " + " | ".join(c.header for c in plain) + " |", "|" + "---|" * len(plain)]
         lines += ["| " + " | ".join(map(_cell, words)) + " |" for _, words in rows] + [""]
     return "\n".join(lines)

@@ -8,7 +8,7 @@ from typing import Any
 # What identifies a row; whatever else it holds is measured or follows from it.
 KEYS = ("part", "axis", "value", "command",
         "system", "method", "micro_batches", "threads", "blocks", "model", "shape", "layout",
-        "kernel", "estimator", "schedule", "batch_size", "memory_format", "probability", "delay")  # fmt: skip
+        "kernel", "recipe", "estimator", "schedule", "batch_size", "memory_format", "probability", "delay")  # fmt: skip
 LESS_IS_BETTER = (
     "seconds_per_batch", "seconds", "bare_loop_seconds", "overhead", "ms", "dense_ms", "step_seconds", "filter_seconds",
 )  # fmt: skip

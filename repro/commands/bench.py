@@ -15,10 +15,34 @@ from repro.recipe import parse_overrides
 if TYPE_CHECKING:
     from repro.benchmarks.turns import Turns
 
-NAMES = ("compute", "engine", "growth", "kernels", "peers", "pipeline", "sequential", "startup")
+NAMES = (
+    "compute",
+    "delays",
+    "engine",
+    "gradient",
+    "growth",
+    "kernels",
+    "methods",
+    "peers",
+    "pipeline",
+    "sequential",
+    "startup",
+)
 ALL = "all"
 # the order; what is cut off comes last
-IN_ALL = ("peers", "pipeline", "engine", "compute", "sequential", "startup", "growth", "kernels")
+IN_ALL = (
+    "peers",
+    "pipeline",
+    "engine",
+    "compute",
+    "sequential",
+    "startup",
+    "growth",
+    "kernels",
+    "gradient",
+    "methods",
+    "delays",
+)
 
 Rows = list[dict[str, Any]]
 
@@ -131,7 +155,9 @@ def _compare(old: Mapping[str, dict[str, Any]], new: Mapping[str, dict[str, Any]
 def as_text(rows: Rows) -> list[str]:
     """Lines: what all rows share, then a table; a number with its smallest and largest round behind it."""
     names = [
-        k for k in dict.fromkeys(k for row in rows for k in row) if not k.endswith(("_low", "_high", "_n"))
+        k
+        for k in dict.fromkeys(k for row in rows for k in row)
+        if not k.endswith(("_low", "_high", "_n", "_rounds"))
     ]
     shared = [
         n for n in names if len(rows) > 1 and all(n in row and row[n] == rows[0].get(n) for row in rows)
@@ -214,6 +240,24 @@ def _kernels(options: dict[str, Any], turns: Turns) -> Rows:
     return _rows_of(KernelsBench, options, turns)
 
 
+def _gradient(options: dict[str, Any], turns: Turns) -> Rows:
+    from repro.benchmarks.gradient_turns import GradientBench
+
+    return _rows_of(GradientBench, options, turns)
+
+
+def _methods(options: dict[str, Any], turns: Turns) -> Rows:
+    from repro.benchmarks.method_rounds import MethodsBench
+
+    return _rows_of(MethodsBench, options, turns)
+
+
+def _delays(options: dict[str, Any], turns: Turns) -> Rows:
+    from repro.benchmarks.delay_sweep import DelaysBench
+
+    return _rows_of(DelaysBench, options, turns)
+
+
 def _sequential(options: dict[str, Any], turns: Turns) -> Rows:
     from repro.benchmarks.one_process import SequentialBench
 
@@ -230,9 +274,12 @@ def _only(options: dict[str, Any], known: Sequence[str]) -> None:
 
 _BENCHMARKS: dict[str, Callable[[dict[str, Any], Turns], Rows]] = {
     "compute": _compute,
+    "delays": _delays,
     "engine": _engine,
+    "gradient": _gradient,
     "growth": _growth,
     "kernels": _kernels,
+    "methods": _methods,
     "peers": _peers,
     "pipeline": _pipeline,
     "sequential": _sequential,

@@ -82,6 +82,7 @@ def format_words(recipe: Recipe, plan: Plan) -> str:
 class Asked:
     """What a prediction is for: numbers of blocks, the user's own layers, links; `figure`: where to draw it.
 
+    `replicas`: numbers of replicas; `hosts` or `per_host`: where the ranks are, links being those between hosts.
     `jitter`: recorded times for which queues are proposed, at a `loss` of throughput; `runs`: where they are stored.
     """
 
@@ -93,21 +94,31 @@ class Asked:
     jitter: str | None = None
     loss: str | None = None
     runs: Path | None = None
+    replicas: str | None = None
+    hosts: int | None = None
+    per_host: int | None = None
 
     @property
     def predicts(self) -> bool:
         """Whether all methods are compared, or one plan is shown."""
-        given = (self.layer_times, self.bandwidth, self.latency, self.figure)
+        links = (self.bandwidth, self.latency, self.hosts, self.per_host)
+        given = (self.layer_times, self.figure, self.replicas, *links)
         return any(value is not None for value in given) or "," in (self.blocks or "")
 
     def counts(self, default: int) -> list[int]:
         """The numbers of blocks; UserError where they are none."""
-        words = [str(default)] if self.blocks is None else [w.strip() for w in self.blocks.split(",")]
-        if not all(w.isdigit() and int(w) >= 1 for w in words):
-            raise UserError(
-                f"--blocks {self.blocks!r}: give whole numbers >= 1 separated by commas, for example 2,4,8"
-            )
-        return sorted({int(w) for w in words})
+        return _counts("--blocks", self.blocks, default)
+
+    def copies(self, default: int) -> list[int]:
+        """The numbers of replicas; UserError where they are none."""
+        return _counts("--replicas", self.replicas, default)
+
+
+def _counts(option: str, text: str | None, default: int) -> list[int]:
+    words = [str(default)] if text is None else [w.strip() for w in text.split(",")]
+    if not all(w.isdigit() and int(w) >= 1 for w in words):
+        raise UserError(f"{option} {text!r}: give whole numbers >= 1 separated by commas, for example 2,4,8")
+    return sorted({int(w) for w in words})
 
 
 def show(
@@ -164,7 +175,9 @@ def show_plan(
             }
         )
     period = bound(plan, plan.costs)
-    alone = sum(c.forward + c.backward for c in plan.costs)
+    alone = (
+        sum(c.forward + c.backward for c in plan.costs) * recipe.replicas
+    )  # of the whole batch, on one device
     summary = {
         "recipe": recipe.name,
         "method": recipe.method.label(plan.blocks),

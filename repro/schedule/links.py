@@ -4,8 +4,9 @@
     link                           | latency | transfer |  begins once the message is finished and its receive posted
     block k+1                                           | compute F3
 
-The engine posts one receive ahead: the receive of message n is posted when message n-1 is taken. So a
-transfer runs beside the compute of both blocks, and one link direction carries one message at a time. With
+The engine posts receives ahead (one; between hosts two): that of message n is posted when message n - `ahead` is taken,
+and the sender hears of it one latency later. So a transfer runs beside the compute of both blocks. One link direction
+carries one message at a time; each has a connection of its own, so that words do not wait behind tensors. With
 `overlaps` false the sender computes nothing until the transfer has ended (a blocking send).
 """
 
@@ -20,7 +21,7 @@ class Links:
 
     A micro-batch is a message of its own. `latency` in seconds, `bandwidth` and `copy_bandwidth` (of the
     sender's copy into the message) in bytes per second. An acknowledgement costs one latency. `near`: boundaries
-    inside a host, where a message costs its copy alone.
+    inside a host, where a message costs its copy and `near_latency`. `shares[k]`: messages that pass there at once.
     """
 
     sizes: tuple[float, ...]
@@ -29,6 +30,9 @@ class Links:
     copy_bandwidth: float = float("inf")
     overlaps: bool = True
     near: frozenset[int] = frozenset()
+    shares: tuple[int, ...] = ()
+    ahead: int = 1
+    near_latency: float = 0.0
 
     def copy(self, boundary: int) -> float:
         """Seconds for which the sender is held up by a message over `boundary` (between that block and the next)."""
@@ -38,11 +42,18 @@ class Links:
 
     def transfer(self, boundary: int) -> float:
         """Seconds from "finished and expected" to "here"."""
-        return 0.0 if boundary in self.near else self.latency + self.sizes[boundary] / self.bandwidth
+        return self.notice(boundary) + self.occupied(boundary)
+
+    def occupied(self, boundary: int) -> float:
+        """Seconds for which a message occupies its direction."""
+        if boundary in self.near:
+            return 0.0
+        share = self.shares[boundary] if self.shares else 1
+        return share * self.sizes[boundary] / self.bandwidth
 
     def notice(self, boundary: int) -> float:
-        """Seconds until the sender knows that its message has been taken."""
-        return 0.0 if boundary in self.near else self.latency
+        """Seconds until the sender knows that its message has been taken, or that a receive is posted."""
+        return self.near_latency if boundary in self.near else self.latency
 
 
 def free(blocks: int) -> Links:

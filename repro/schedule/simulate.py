@@ -58,22 +58,29 @@ class Deadlock(Exception):
 
 @dataclass
 class _Queue:
-    """Messages from one block to its neighbour: when each was handed over and when it was taken."""
+    """Messages from one block to its neighbour: when each was handed over, had passed, and was taken."""
 
-    transfer: float  # seconds of a message on its way
+    occupied: float  # seconds for which a message occupies the way
     copy: float  # seconds for which a message holds up its sender
-    notice: float  # seconds until the sender hears that a message was taken
+    notice: float  # seconds of a word, and of a message's end
     sent_when_put: bool  # the sender has waited for the transfer
+    ahead: int  # receives posted at once
     put: list[float] = field(default_factory=list)
+    passed: list[float] = field(default_factory=list)  # when the sender's end was free again
     taken: list[float] = field(default_factory=list)
 
     def arrival(self) -> float | None:
-        """When the next message is here; None while it is not known. Its receive was posted at the last take."""
+        """When the next message is here; None while it is not known."""
         number = len(self.taken)
         if number >= len(self.put):
             return None
-        posted = self.taken[-1] if self.taken else 0.0
-        return max(self.put[number], posted) + (0.0 if self.sent_when_put else self.transfer)
+        if self.sent_when_put:
+            return max(self.put[number], self.taken[-1] if self.taken else 0.0)
+        if number == len(self.passed):
+            posted = self.taken[number - self.ahead] + self.notice if number >= self.ahead else 0.0
+            free = self.passed[-1] if self.passed else 0.0
+            self.passed.append(max(self.put[number], posted, free) + self.occupied)
+        return self.passed[number] + self.notice
 
 
 @dataclass
@@ -110,9 +117,8 @@ class _Simulation:
 
     def _queue(self, boundary: int) -> _Queue:
         links = self.links
-        return _Queue(
-            links.transfer(boundary), links.copy(boundary), links.notice(boundary), not links.overlaps
-        )
+        notice = links.notice(boundary)
+        return _Queue(links.occupied(boundary), links.copy(boundary), notice, not links.overlaps, links.ahead)
 
     def run(self) -> Timeline:
         """Advance every block as far as it goes, in turn, until all have finished."""

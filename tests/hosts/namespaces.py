@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +19,10 @@ from tests.conftest import ROOT
 
 A, B = "10.77.0.1", "10.77.0.2"
 PORT = 29511
+TCP = {
+    "tcp_slow_start_after_idle": "0",  # else it forgets after a pause of a fifth of a second how fast the way is
+    "tcp_congestion_control": "reno",  # bbr, where it is the default, measures and slows down
+}
 
 
 def _ip(*words: str) -> subprocess.CompletedProcess[str]:
@@ -101,8 +106,12 @@ class Hosts:
     def kill(self, host: str) -> None:
         """End every process of a host at once, as a power failure does."""
         pids = _ip("netns", "pids", self.a if host == "a" else self.b).stdout.split()
-        for pid in pids:
-            os.kill(int(pid), 9)
+        for number in (
+            signal.SIGSTOP,
+            signal.SIGKILL,
+        ):  # stopped first: none may hear of another's end and speak
+            for pid in pids:
+                os.kill(int(pid), number)
 
     def processes(self) -> list[str]:
         """What still runs on either."""
@@ -139,10 +148,10 @@ def long_cable() -> Iterator[Hosts]:
             _ip("-n", between, "link", "set", f"wx{end}", "up")
         hosts = _up(a, b)
         hosts.between = between
-        for host in (a, b):  # else TCP forgets after a pause of a fifth of a second how fast the way is
-            sysctl = Path("/proc/sys/net/ipv4/tcp_slow_start_after_idle")
-            words = f"echo 0 > {sysctl}"
-            subprocess.run(["ip", "netns", "exec", host, "sh", "-c", words], check=True)
+        for host in (a, b):
+            for name, value in TCP.items():
+                words = f"echo {value} > /proc/sys/net/ipv4/{name}"
+                subprocess.run(["ip", "netns", "exec", host, "sh", "-c", words], check=True)
         yield hosts
 
 

@@ -4,7 +4,7 @@
 
     host a == vxa  wxa [delay line] wxb  vxb == host b     tc tbf at vxa and vxb limits what each host sends
 
-Blocks wait instead of computing (20 ms forward, 20 ms replay, 40 ms backward), so that a small machine can tell; messages
+Blocks wait instead of computing (40 ms forward, 40 ms replay, 80 ms backward), so that a small machine can tell; messages
 are of true size. Prints one JSON row per method, rate and delay; exit 1 where the simulator is off by more than 10 %.
 """
 
@@ -33,9 +33,9 @@ class Experiment:
     """K blocks on two hosts, `message` bytes a batch between blocks, `times`: seconds of a block's actions."""
 
     blocks: int = 4
-    message: int = 500_000
+    message: int = 1_000_000
     batches: int = 20
-    times: tuple[float, float, float] = (0.02, 0.02, 0.04)
+    times: tuple[float, float, float] = (0.04, 0.04, 0.08)
     methods: tuple[dict[str, Any], ...] = METHODS
 
     def run(

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from repro.commands.plan import durations
+from repro.commands.plan import Asked, durations
+from repro.commands.predict import show_prediction
 from repro.errors import UserError
 from repro.methods.gpipe import GPipe
 from repro.planning import prediction, units
+from repro.planning.hosts_and_links import Machines
 from repro.planning.layer_times import read_layer_times
 from repro.planning.partition import LayerCost
 from repro.planning.prediction import Network, predict
@@ -23,8 +26,9 @@ TINY = str(ROOT / "tests" / "recipes_for_tests" / "tiny-dsp.yaml")
 EVEN = Network("even", 8, (LayerCost(1.0, 2.0),) * 16, ((4, 4, 4),) * 17)
 
 
-def speedups(*blocks: int, **links: float) -> dict[tuple[int, str], float]:
-    return {(r["blocks"], r["method"]): r["speedup"] for r in predict(EVEN, blocks, **links)}
+def speedups(*blocks: int, **links: Any) -> dict[tuple[int, str], float]:
+    rows = predict(EVEN, blocks, machines=Machines(**links))
+    return {(r["blocks"], r["method"]): r["speedup"] for r in rows}
 
 
 def test_free_messages_reach_the_closed_forms() -> None:
@@ -54,6 +58,47 @@ def test_messages_cost_bp_their_whole_time_and_a_slow_link_sets_everyones_pace(
     )
     slow = speedups(16, bandwidth=message / 6.0)
     assert slow[16, "DSP(p=5 q=2)"] == pytest.approx(48 / 6, rel=0.02)
+
+
+HEAVY = replace(EVEN, weights=(1000,) * 16)
+
+
+def one(blocks: int, replicas: int, method: str, **links: Any) -> dict[str, Any]:
+    rows = predict(HEAVY, (blocks,), (replicas,), Machines(**links))
+    return next(row for row in rows if row["method"] == method)
+
+
+def test_replicas_divide_the_work_and_pay_for_the_sum_of_their_gradients() -> None:
+    """48 s of work; two rounds of half of 16000 bytes at 1000 bytes/s, and a latency each."""
+    free = one(1, 2, "BP")
+    assert (free["speedup"], free["efficiency"]) == (pytest.approx(2), pytest.approx(1))
+    slow = one(1, 2, "BP", latency=0.5, bandwidth=1000.0)
+    assert slow["sum_seconds"] == pytest.approx(2 * (0.5 + 8.0))
+    assert slow["seconds_per_batch"] == pytest.approx(24 + 17)
+    four = one(
+        4, 4, "FDG", bandwidth=1000.0
+    )  # a block: 4000 bytes, of which 3/4 go out in each of two rounds
+    assert four["seconds_per_batch"] == pytest.approx(48 / 16 + 6)
+
+
+def test_on_hosts_only_what_crosses_them_costs_and_shares_the_way_out() -> None:
+    """2 x 2 ranks on two hosts: each pipeline is on one, the sums of both its blocks leave it at once."""
+    machines = Machines(bandwidth=1000.0, hosts=2)
+    assert machines.placed(2, 2) == [0, 0, 1, 1]
+    links = machines.links((64.0,), 2)
+    assert (links.transfer(0), links.notice(0)) == (0.0, 0.0)
+    assert machines.sum_seconds((8000, 8000), 2) == [pytest.approx(2 * 8.0)] * 2
+    across = Machines(latency=0.5, bandwidth=1000.0, hosts=4)  # one rank each
+    assert across.links((64.0,), 2).transfer(0) == pytest.approx(0.5 + 0.064)
+    middle = Machines(bandwidth=1000.0, per_host=2)  # blocks 1 and 2 of six send up and down
+    assert middle.placed(6, 1) == [0, 0, 1, 1, 2, 2]
+    assert middle.links((500.0,) * 5, 1).transfer(1) == pytest.approx(2 * 0.5)
+    assert middle.links((500.0,) * 5, 1).transfer(2) == 0.0
+    assert middle.sum_seconds((8000,) * 6, 1) == [0.0] * 6
+    with pytest.raises(UserError, match=r"--hosts 3 does not divide 2 blocks x 2 replicas = 4"):
+        Machines(hosts=3).placed(2, 2)
+    with pytest.raises(UserError, match=r"--replicas 3 does not divide batches of 8 samples"):
+        predict(HEAVY, (1,), (3,))
 
 
 def test_more_blocks_than_layers_are_refused() -> None:
@@ -130,12 +175,42 @@ def test_what_plan_writes_plan_reads_and_draws(repro: Callable[..., Any], tmp_pa
     assert answer["summary"]["seconds_per_batch_on_one_device"] == pytest.approx(total)
     assert {row["blocks"] for row in answer["rows"]} == {2, 3}
     assert picture.read_text().lstrip().startswith("<?xml")
+    several = repro(*words, "--replicas", "1,2", "--per-host", "2")
+    assert several.returncode == 0, several.stderr
+    assert "x 2 replicas" in several.stdout
+    assert "between hosts of 2 devices" in several.stdout
     wrong = repro("plan", TINY, "--profile", "smoke", "--blocks", "2,3", "--bandwidth", "10")
     assert wrong.returncode == 2
     assert "--bandwidth '10' has no unit" in wrong.stderr
     deep = repro("plan", TINY, "--profile", "smoke", "--blocks", "2,99", "--layer-times", str(times))
     assert deep.returncode == 2
     assert "--blocks 99 is not possible" in deep.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"hosts": 2, "per_host": 2}, "--hosts 2 and --per-host 2 exclude each other: give one of them"),
+        ({"blocks": "2,3", "hosts": 2}, "--hosts 2 does not divide 3 blocks x 1 replicas = 3: give other"),
+        ({"replicas": "1,3"}, "--replicas 3 does not divide batches of 32 samples: give a divisor"),
+        ({"replicas": "two"}, "--replicas 'two': give whole numbers >= 1 separated by commas, for example"),
+        ({"replicas": "0"}, "--replicas '0': give whole numbers >= 1 separated by commas, for example 2,4,8"),
+        ({"bandwidth": "25"}, "--bandwidth '25' has no unit"),
+        ({"latency": "20"}, "--latency '20' has no unit"),
+        ({"figure": Path("k.gif")}, "--figure k.gif: give a file that ends with one of .svg, .png, .pdf"),
+    ],
+)
+def test_wrong_numbers_are_refused_before_a_layer_is_measured(words: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError) as caught:
+        show_prediction(TINY, Asked(**words), "smoke", [], "cpu", False)
+    assert said in str(caught.value)
+
+
+def test_a_wrong_number_of_hosts_ends_with_exit_code_2(repro: Callable[..., Any]) -> None:
+    refused = repro("plan", TINY, "--profile", "smoke", "--blocks", "2,3", "--hosts", "2")
+    assert refused.returncode == 2
+    assert refused.stderr.count("\n") == 1, refused.stderr
+    assert "--hosts 2 does not divide 3 blocks" in refused.stderr
 
 
 def test_a_micro_batch_is_drawn_as_its_share_of_a_batch() -> None:

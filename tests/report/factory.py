@@ -141,3 +141,20 @@ def write_benches(runs: Path) -> None:
         {"part": part, "value": v, "method": "BP", "seconds_per_batch": 0.1 * v, "largest_block_bytes": v << 20}
         for part in ("blocks", "depth", "batch_size") for v in (2, 4)
     ])  # fmt: skip
+    write_bench(runs, "gradient", [
+        {"recipe": f"{e}-resnet20{s}", "model": "resnet20", "estimator": e, "schedule": s[1:] or "none", "seconds": t,
+         "seconds_rounds": [t, 1.01 * t, 1.02 * t], "data": "fashion-mnist", "batch_size": 128, "threads": 1}
+        for e, s, t in (("full", "", 0.2), ("top1", "-s1", 0.19))
+    ])  # fmt: skip
+    write_bench(runs, "methods", [
+        {"part": "real", "system": name, "method": label, "model": "m", "blocks": 2, "seconds_per_batch": t,
+         "speedup_over_bp": 0.3 / t, "bound": 0.3 / t, "seconds_rounds": [t, 1.01 * t]}
+        for name, label, t in (("bp", "BP", 0.3), ("dsp", "DSP(1,0;2,0)", 0.2))
+    ])  # fmt: skip
+    write_bench(runs, "delays", [
+        {"system": name, "method": label, "model": "m", "blocks": k, "slack": slack, "probability": 0.1, "delay": d,
+         "slowdown_percent": 10.0 * d - slack, "slowdown_percent_low": 9.0 * d - slack, "slowdown_percent_high": 11.0 * d,
+         "slowdown_percent_n": 3, "slowdown_rounds": [10.0 * d - slack]}
+        for name, label, slack in (("bp", "BP", 0), ("fr-mailbox", "FR (mailbox)", 1), ("dsp", "DSP(1,0;2,0)", 2))
+        for k in (2, 4) for d in (1.0, 3.0)
+    ])  # fmt: skip

@@ -1,7 +1,7 @@
 """First-in-first-out queues between neighbouring blocks, over torch.distributed point to point.
 
     block k                         block k+1
-    Outbox --(message n, tag)-----> Inbox      one receive is posted ahead, so transfers overlap with compute
+    Outbox --(message n, tag)-----> Inbox      receives are posted ahead, so transfers overlap with compute
            <-(n was taken, tag)----            the acknowledgement bounds how many finished messages wait
 
 An Outbox keeps every message until it has been taken: that is the output (or gradient) queue of the paper.
@@ -39,7 +39,8 @@ class PeerLost(RunFailed):
 class Link:
     """One direction between this block and block `peer`; `payload_group` is set where NCCL carries the tensors.
 
-    `rank`: of the peer's process, where it is not `peer` (a run with several replicas).
+    `rank`: of the peer's process, where it is not `peer` (a run with several replicas). `group`: where the stream has a
+    connection of its own. `ahead`: receives posted at once; gloo sends a message when it has heard of its receive.
     """
 
     peer: int
@@ -48,6 +49,8 @@ class Link:
     payload_group: Any = None
     crossing: Crossing | None = None  # on a GPU
     rank: int | None = None
+    group: Any = None
+    ahead: int = 1
 
     def tag(self, number: int, acknowledgement: bool = False) -> int:
         """A tag unique to (stream, kind, message) among everything in flight between two blocks."""
@@ -75,14 +78,14 @@ class Link:
     def send(self, tensor: Tensor, tag: int, group: Any = None) -> Any:
         """Start a send."""
         try:
-            return dist.isend(tensor, self._rank, group=group, tag=tag)
+            return dist.isend(tensor, self._rank, group=group or self.group, tag=tag)
         except (RuntimeError, ValueError) as error:
             raise self._lost(error) from error
 
     def receive(self, tensor: Tensor, tag: int, group: Any = None) -> Any:
         """Post a receive."""
         try:
-            return dist.irecv(tensor, self._rank, group=group, tag=tag)
+            return dist.irecv(tensor, self._rank, group=group or self.group, tag=tag)
         except (RuntimeError, ValueError) as error:
             raise self._lost(error) from error
 
@@ -198,21 +201,21 @@ class Inbox:
     def __init__(self, link: Link, expected: Iterator[Envelope]) -> None:
         self.link = link
         self._expected = expected
-        self._number = 0
-        self._posted: tuple[Envelope, Tensor, Tensor | None, list[Any]] | None = None
+        self._number = 0  # of the next message to take
+        self._posted: deque[tuple[Envelope, Tensor, Tensor | None, list[Any]]] = deque()
         self._acknowledgements: deque[tuple[Any, Tensor]] = deque()
         self.order = 0  # digest that came with the last message taken
-        self._post()
+        for _ in range(link.ahead):
+            self._post()
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of the receive that is posted ahead."""
-        return 0 if self._posted is None else self._posted[1].numel()
+        """Bytes of the receives that are posted ahead."""
+        return sum(buffer.numel() for _, buffer, _, _ in self._posted)
 
     def _post(self) -> None:
         envelope = next(self._expected, None)
         if envelope is None:
-            self._posted = None
             return
         link, crossing, payload = self.link, self.link.crossing, None
         if crossing is None:
@@ -221,30 +224,29 @@ class Inbox:
             buffer = crossing.buffers.take(envelope.message_bytes)
         else:
             buffer = torch.empty(HEADER_BYTES, dtype=torch.uint8)
-        works = [link.receive(buffer, link.tag(self._number))]
+        works = [link.receive(buffer, link.tag(self._number + len(self._posted)))]
         if crossing is not None and link.payload_group is not None:
             # On the stream beside: it waits for nothing that compute has been given.
             with crossing.stream.running():
                 payload = torch.empty(envelope.shape, dtype=envelope.dtype, device=link.device)
                 works.append(link.receive(payload, 0, link.payload_group))
-        self._posted = (envelope, buffer, payload, works)
+        self._posted.append((envelope, buffer, payload, works))
 
     def wait(self) -> Envelope:
         """Wait until the next message is here, without taking it; returns what it should be."""
-        if self._posted is None:
+        if not self._posted:
             raise RunFailed(f"no further {self.link.stream} is expected from block {self.link.peer}")
+        envelope, _, _, works = self._posted[0]
         crossing = self.link.crossing
         with nullcontext() if crossing is None else crossing.stream.running():
-            for work in self._posted[3]:  # NCCL's holds up the stream beside, the header's the host
-                self.link.wait(work)
-        self._posted = (*self._posted[:3], [])
-        return self._posted[0]
+            while works:  # NCCL's holds up the stream beside, the header's the host
+                self.link.wait(works.pop(0))
+        return envelope
 
     def take(self) -> Tensor:
-        """Wait for the next message, check its header, acknowledge it, post the next receive; returns the tensor."""
+        """Wait for the next message, check its header, acknowledge it, post a receive; returns the tensor."""
         envelope = self.wait()
-        assert self._posted is not None
-        _, buffer, payload, _ = self._posted
+        _, buffer, payload, _ = self._posted.popleft()
         self.order = envelope.check(buffer, self.link.peer)
         mark = torch.tensor([self._number], dtype=torch.int64)
         work = self.link.send(mark, self.link.tag(self._number, acknowledgement=True))

@@ -21,6 +21,7 @@ from repro.errors import MissingError
 from repro.recipe import RuntimeSpec
 
 _SIGNAL_TAG = (1 << 24) + 7
+_AHEAD_BETWEEN_HOSTS = 2  # receives: hides the way of the word that one is posted
 
 
 class Network:
@@ -43,6 +44,9 @@ class Network:
         self.sum_replicas: RowSum | None = None
         self.device = torch.device(devices[rank])
         self._groups: dict[tuple[int, int], Any] = {}
+        self._gradients: dict[
+            tuple[int, int], Any
+        ] = {}  # (low, high) on two hosts -> the group of their gradients
         self._forwarded = -1
         self._signals: list[tuple[Any, Tensor]] = []
         self._barrier_locking = barrier_locking and blocks > 1
@@ -58,6 +62,8 @@ class Network:
                 for pair in ((low, low + 1), (low + 1, low)) if (low + 1) % blocks else ():
                     self._groups[pair] = dist.new_group(sorted(pair), backend="nccl")
             self._open_groups()
+        else:
+            self._part_directions(meeting.hosts, runtime)
         self._open_sums(direct, runtime)
 
     def _open_groups(self) -> None:
@@ -73,6 +79,18 @@ class Network:
             elif self.rank == receiver:
                 dist.recv(number, sender, group=self._groups[sender, receiver])
         torch.cuda.synchronize(self.device)
+
+    def _part_directions(self, hosts: tuple[str, ...], runtime: RuntimeSpec) -> None:
+        """Between hosts gradients have a connection of their own, beside that of outputs.
+
+        gloo sends a tensor when it has heard that its receive is posted. On one connection for both directions this word,
+        and the word that a message was taken, would wait behind the other direction's tensors.
+        """
+        patience = timedelta(seconds=runtime.message_seconds)
+        for low in range(len(hosts) - 1):
+            if (low + 1) % self.blocks and hosts[low] != hosts[low + 1]:
+                pair = (low, low + 1)
+                self._gradients[pair] = dist.new_group(list(pair), timeout=patience, backend="gloo")
 
     def _open_sums(self, direct: bool, runtime: RuntimeSpec) -> None:
         """A group of the ranks that have one block, for each block; every rank opens all of them, in one order."""
@@ -110,8 +128,11 @@ class Network:
         """The channel to a neighbour for a stream; gradients flow to lower, outputs to higher blocks."""
         upwards, other = stream == "output", self.rank - self.block + peer
         low, high = min(self.rank, other), max(self.rank, other)
-        group = self._groups.get((low, high) if upwards else (high, low))
-        return Link(peer, stream, self.device, group, rank=other)
+        nccl = self._groups.get((low, high) if upwards else (high, low))
+        apart = (low, high) in self._gradients
+        own = self._gradients[low, high] if apart and stream == "gradient" else None
+        ahead = _AHEAD_BETWEEN_HOSTS if apart else 1
+        return Link(peer, stream, self.device, nccl, rank=other, group=own, ahead=ahead)
 
     def outbox(self, peer: int, stream: str) -> Outbox:
         """The sending end of a queue to a neighbour."""

@@ -7,8 +7,10 @@ from dataclasses import replace
 from statistics import median
 from typing import Any
 
+from repro.report.claims import in_turn
 from repro.report.claims.claim import Finding, Rule, above, below, missing
 from repro.report.claims.evidence import Evidence, closeness, difference, ratio, where
+from repro.report.claims.in_turn import first_decides
 from repro.report.claims.margins import ACCURACY, TIMES
 from repro.report.measures.accuracy import accuracy
 from repro.report.measures.bias_over_seeds import over_seeds
@@ -23,6 +25,7 @@ SLACK = 1.05  # times as long that still counts as competitive (ours)
 TENTH = 0.1  # points
 CEILING = 100.0 / 12
 QUICK = "--seeds 5 --profile quick"
+TRAINING = "repro bench gradient: blocks of training steps in turn, on a CPU; (n/N): rounds"
 
 
 def saves(model: str, gradient: str, recipe: str, rule: Rule, evidence: Evidence) -> Finding:
@@ -37,29 +40,51 @@ def saves(model: str, gradient: str, recipe: str, rule: Rule, evidence: Evidence
 
 
 def saves_too(model: str, gradient: str, recipe: str, rule: Rule, evidence: Evidence) -> Sequence[Finding]:
-    """As `saves`, and the same of whole steps that took turns with the plain network's: no drift of the machine's speed."""
-    runs, turns = saves(model, gradient, recipe, rule, evidence), _in_turn(model, gradient, rule, evidence)
-    return turns if turns and runs.value.estimate is None else [runs, *turns]
+    """As `saves`; where training steps were measured in turn these decide, else steps on random images in turn."""
+    return first_decides(
+        _in_training(f"full-{model}", recipe, f"{model}, {gradient}", rule, evidence),
+        _in_turn(model, gradient, rule, evidence),
+        saves(model, gradient, recipe, rule, evidence),
+    )
 
 
-def _in_turn(model: str, gradient: str, rule: Rule, evidence: Evidence) -> list[Finding]:
+def _in_training(full: str, own: str, what: str, rule: Rule, evidence: Evidence) -> Finding | None:
+    """Time saved, from the training steps in turn that `repro bench gradient` stored."""
+    rows, machine = in_turn.rows(evidence, "gradient")
+    a, b = (in_turn.found(rows, recipe=name) for name in (own, full))
+    if a is None or b is None:
+        return None
+    value = in_turn.saved(a, b, "gradient")
+    return Finding(
+        f"{what}, training in turn", _steps_place(a, machine), value, "% of time", rule, words=TRAINING
+    )
+
+
+def _ratio_in_training(above: str, below: str, what: str, rule: Rule, evidence: Evidence) -> Finding | None:
+    """Time of one recipe's steps over another's, from the same."""
+    rows, machine = in_turn.rows(evidence, "gradient")
+    a, b = (in_turn.found(rows, recipe=name) for name in (above, below))
+    if a is None or b is None:
+        return None
+    value = in_turn.ratio(a, b, "seconds", "gradient")
+    return Finding(f"{what}, training in turn", _steps_place(a, machine), value, "x", rule, words=TRAINING)
+
+
+def _steps_place(row: in_turn.Row, machine: str) -> str:
+    return f"{row.get('data')}, batch {row.get('batch_size')}, {row.get('threads')} thread(s), {machine}"
+
+
+def _in_turn(model: str, gradient: str, rule: Rule, evidence: Evidence) -> Finding | None:
     """From the rows of whole networks that `repro bench kernels` stored, in the layout of the recipes."""
-    stored, _ = evidence.source.bench("kernels")
-    document = stored or {}
-    machine = (document.get("environment") or {}).get("processor", "unknown machine")
-    for row in document.get("rows", []):
-        same = (row.get("model"), f"{row.get('estimator')} {row.get('schedule')}") == (model, gradient)
-        if (
-            same
-            and row.get("layout") == "channels_last"
-            and (value := percent(row, "saved", "n")) is not None
-        ):
-            words = (
-                "repro bench kernels: steps on random images, in turn with the plain network; (n/N): rounds"
-            )
-            value = replace(value, made_of=(benchmark("kernels"),))
-            return [Finding(f"{model}, {gradient}, in turn", machine, value, "% of time", rule, words=words)]
-    return []
+    rows, machine = in_turn.rows(evidence, "kernels")
+    estimator, _, schedule = gradient.partition(" ")
+    row = in_turn.found(rows, model=model, estimator=estimator, schedule=schedule, layout="channels_last")
+    value = None if row is None else percent(row, "saved", "n")
+    if value is None:
+        return None
+    words = "repro bench kernels: steps on random images, in turn with the plain network; (n/N): rounds"
+    value = replace(value, made_of=(benchmark("kernels"),))
+    return Finding(f"{model}, {gradient}, in turn", machine, value, "% of time", rule, words=words)
 
 
 def within_a_tenth(evidence: Evidence) -> Sequence[Finding]:
@@ -121,38 +146,38 @@ def kernel_wins(evidence: Evidence) -> Sequence[Finding]:
 
 def random_slower(evidence: Evidence) -> Sequence[Finding]:
     """G6: seconds of random over those of top1, on the same network and schedule."""
+    what, rule = "time, resnet20 s1: random / top1", above(1.0, TIMES)
+    turns = _ratio_in_training("random-resnet20-s1", "top1-resnet20-s1", what, rule, evidence)
+    return first_decides(turns, _random_runs(what, rule, evidence))
+
+
+def _random_runs(what: str, rule: Rule, evidence: Evidence) -> Finding | None:
     groups = evidence.training("gradient-approximation")
     for g in _pick(groups, "resnet20", "random s1"):
         for other in _pick(groups, "resnet20", "top1 s1"):
             if _same_place(g, other):
                 value = ratio(g, other, seconds_per_step)
-                return [
-                    Finding(
-                        "time, resnet20 s1: random / top1",
-                        where(g),
-                        value,
-                        "x",
-                        above(1.0, TIMES),
-                        words=_hardware(g),
-                    )
-                ]
-    return []
+                return Finding(what, where(g), value, "x", rule, words=_hardware(g))
+    return None
 
 
 def smaller_net(evidence: Evidence) -> Sequence[Finding]:
     """G7: full ResNet-14 against ResNet-20 with top1 on s1, in accuracy and in time."""
+    what, rule = "time: full resnet14 / resnet20 top1 s1", below(SLACK)
+    turns = _ratio_in_training("full-resnet14", "top1-resnet20-s1", what, rule, evidence)
     groups = evidence.training("gradient-approximation")
     for small in _pick(groups, "resnet14", "full"):
         for g in _pick(groups, "resnet20", "top1 s1"):
             if _same_place(small, g):
                 points = difference(small, g, accuracy("best"))
                 time = ratio(small, g, seconds_per_step)
-                names = "full resnet14 - resnet20 top1 s1, best", "time: full resnet14 / resnet20 top1 s1"
+                name = "full resnet14 - resnet20 top1 s1, best"
+                runs = Finding(what, where(small), time, "x", rule, words=_hardware(small))
                 return [
-                    Finding(names[0], where(small), points, "points", above(-ACCURACY)),
-                    Finding(names[1], where(small), time, "x", below(SLACK), words=_hardware(small)),
+                    Finding(name, where(small), points, "points", above(-ACCURACY)),
+                    *first_decides(turns, runs),
                 ]
-    return []
+    return first_decides(turns)
 
 
 def unbiased(evidence: Evidence) -> Sequence[Finding]:

@@ -16,7 +16,8 @@ STALENESS = f"repro run gradient-gap-dsp-resnet98 gradient-gap-dsp-resnet98-s147
 CLAIMS = (
     Claim(
         "D1", "DSP trains faster than BP, and than FR under each locking rule", f"{PAPER}, abstract",
-        "ratio of seconds per batch, interval on the log scale; blocks on devices or cores of their own only",
+        "ratio of seconds per batch, interval on the log scale; blocks on devices or cores of their own only; where "
+        "training was measured in turn, its rounds decide (repro bench methods)",
         "repro run bp-resnet98-k2 fr-resnet98-k2 dsp-resnet98-k2 --seeds 5 --profile quick", faster,
     ),
     Claim(
@@ -26,7 +27,8 @@ CLAIMS = (
     ),
     Claim(
         "D3", "DSP slows down less than FR under the same random delays", f"{PAPER}, Table 2",
-        "difference of slow-downs in points, in pairs by seed; Holm over the settings",
+        "difference of slow-downs in points, in pairs by seed; Holm over the settings; where they were measured in turn, "
+        "timing only, those rounds decide, with Holm over settings and K (repro bench delays)",
         "repro run straggler-fr-resnet98 straggler-dsp-resnet98 straggler-dsp-resnet98-s1470 --set blocks=2 "
         "--seeds 5 --profile quick", less_slowdown,
     ),
@@ -50,8 +52,8 @@ CLAIMS = (
     ),
     Claim(
         "D7", "longer queues absorb more jitter, and cost staleness", f"{PAPER}, body",
-        "longest against shortest queues: slow-down in points, and each block's gradient difference after 100 steps as a "
-        "ratio, shown the block farthest from the rule",
+        "longest against shortest queues: slow-down in points (as in D3), and each block's gradient difference after 100 "
+        "steps as a ratio, shown the block farthest from the rule",
         f"{JITTER} && {STALENESS}", lambda e: [*absorbs_jitter(e), *staleness_costs(e)],
     ),
     Claim(

@@ -16,14 +16,21 @@ from repro.report.claims.evidence import (
     ratio,
     where,
 )
+from repro.report.claims.in_turn import beside
 from repro.report.claims.margins import SHARE_OF_TIME, TIMES
+from repro.report.claims.turns_of_methods import (
+    LESS,
+    LOCKING,
+    holm_family,
+    longest_in_turn,
+    slowdowns_in_turn,
+    speeds_in_turn,
+)
 from repro.report.measures.slowdown import slowdown
-from repro.report.stats import holm
 from repro.report.stored.bound import bound, simulated_seconds, simulated_slowdown
 from repro.report.stored.group import Group
 from repro.report.table import Measured
 
-LOCKING = ("mailbox", "barrier", "free")
 OTHER_RULES = "repro run fr-resnet98-barrier fr-resnet98-free --set blocks=2 --seeds 5 --profile quick"
 
 
@@ -33,9 +40,10 @@ def faster(evidence: Evidence) -> Sequence[Finding]:
     def both(groups: list[Group]) -> bool:
         return bool(having(groups, "dsp") and having(groups, "bp"))
 
+    turns = speeds_in_turn(evidence)
     found = places(evidence.training(), both)
     if not found:
-        return []
+        return turns
     groups = _fair_first(found)
     base, dsp = having(groups, "bp")[0], having(groups, "dsp")[0]
     limit = bound(dsp, base)
@@ -45,7 +53,7 @@ def faster(evidence: Evidence) -> Sequence[Finding]:
         findings.append(
             _over(dsp, labelled(groups, label), label, above(1.0, TIMES), _modelled_over_fr(dsp, base, rule))
         )
-    return findings
+    return beside(turns, findings)
 
 
 def _over(dsp: Group, other: Group | None, label: str, rule: Rule, modelled: float | None) -> Finding:
@@ -74,7 +82,10 @@ def _modelled_over_fr(dsp: Group, base: Group, locking: str) -> float | None:
 
 def less_slowdown(evidence: Evidence) -> Sequence[Finding]:
     """D3: slow-down of each DSP setting against FR (mailbox), the family adjusted after Holm."""
+    return beside(slowdowns_in_turn(evidence), _slowdowns_of_runs(evidence))
 
+
+def _slowdowns_of_runs(evidence: Evidence) -> list[Finding]:
     def both(groups: list[Group]) -> bool:
         return bool(having(groups, "dsp") and labelled(groups, "FR (mailbox)"))
 
@@ -86,20 +97,19 @@ def less_slowdown(evidence: Evidence) -> Sequence[Finding]:
     assert base is not None
     settings = having(groups, "dsp")
     changes = [difference(g, base, slowdown) for g in settings]
-    p_values = [c.estimate.p if c.estimate is not None else None for c in changes]
-    adjusted = holm([1.0 if p is None else p for p in p_values])
-    rule = Rule("mean below 0, Holm p < 0.05", lambda e: False, 0.0, SHARE_OF_TIME)
-    findings = []
-    for g, change, raw, p in zip(settings, changes, p_values, adjusted, strict=True):
-        mean_change = 0.0 if change.estimate is None else change.estimate.mean
-        holds = raw is not None and mean_change < 0 and p < 0.05
-        words = "" if raw is None else f"Holm p = {p:.2g}"
-        findings.append(_slowdown(g, base, change, rule, holds, words))
-    return findings
+    judged = holm_family(changes)
+    return [
+        _slowdown(g, base, change, LESS, holds, words)
+        for g, change, (holds, words) in zip(settings, changes, judged, strict=True)
+    ]
 
 
 def absorbs_jitter(evidence: Evidence) -> Sequence[Finding]:
     """D7, first half: the slow-down of the longest queues against that of the shortest."""
+    return beside(longest_in_turn(evidence), _longest_of_runs(evidence))
+
+
+def _longest_of_runs(evidence: Evidence) -> list[Finding]:
     found = places(evidence.of("straggler"), lambda groups: queue_ends(groups) is not None)
     if not found:
         return []

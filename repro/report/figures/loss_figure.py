@@ -13,6 +13,7 @@ from repro.report.stored.source import Source, experiment, on_text, pipelined
 
 DESCRIPTION = "train and test loss per method, with a band over seeds (Fig. 4 of the DSP paper)"
 COMMAND = "repro run bp-resnet98 fr-resnet98 dsp-resnet98 --seeds 5 --profile quick"
+_LENGTH = ("epochs", "optimizer.milestones")
 _LABEL = 0.14  # inches between the labels of two curves
 
 
@@ -20,8 +21,25 @@ def draw(source: Source) -> Any:
     """A figure, or what is missing."""
     found = source.find(lambda run: experiment(run) == "train" and pipelined(run))
     # The sweep over delays is no method of a pipeline and has a figure of its own (staleness).
-    groups = [group for group in found.groups if group.method != "delayed"]
+    groups = longest([group for group in found.groups if group.method != "delayed"])
     return draw_groups(groups, found.reference, COMMAND)
+
+
+def longest(groups: list[Group]) -> list[Group]:
+    """Without the shorter trainings of a recipe that differ in length alone, as they are made for times."""
+
+    def key(group: Group) -> tuple[object, ...]:
+        changed = {k: v for k, v in group.changed.items() if k not in _LENGTH}
+        return group.recipe, group.profile, group.device, group.blocks, repr(sorted(changed.items()))
+
+    epochs: dict[tuple[object, ...], int] = {}
+    for group in groups:
+        epochs[key(group)] = max(_epochs(group), epochs.get(key(group), 0))
+    return [group for group in groups if _epochs(group) == epochs[key(group)]]
+
+
+def _epochs(group: Group) -> int:
+    return int(group.settings.get("epochs") or 0)
 
 
 def draw_groups(groups: list[Group], reference: bool, command: str) -> Any:

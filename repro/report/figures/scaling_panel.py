@@ -12,8 +12,16 @@ Points = Sequence[tuple[int, float]]
 Lines = Mapping[str, Points]  # method -> (K, speed-up)
 
 
-def figure(panels: Mapping[str, Lines], dots: Mapping[str, Lines], words: str) -> Any:
-    """A panel per title: lines of `panels`, single marks of `dots` (same titles and methods); `words`: the caption."""
+def figure(
+    panels: Mapping[str, Lines],
+    dots: Mapping[str, Lines],
+    words: str,
+    replicas: Mapping[str, int] | None = None,
+) -> Any:
+    """A panel per title: lines of `panels`, single marks of `dots` (same titles and methods); `words`: the caption.
+
+    `replicas`: of each panel, each with K devices (default: one).
+    """
     from repro.report.figures import canvas
 
     height = 2.7
@@ -22,13 +30,13 @@ def figure(panels: Mapping[str, Lines], dots: Mapping[str, Lines], words: str) -
     for place, (title, lines) in enumerate(panels.items()):
         top = total - 0.35 - place * (height + 0.7)
         axes = drawn.add_axes((0.08, (top - height) / total, 0.66, height / total))
-        _panel(axes, lines, dots.get(title, {}))
+        _panel(axes, lines, dots.get(title, {}), (replicas or {}).get(title, 1))
         axes.set_title(title)
     canvas.caption(drawn, words)
     return drawn
 
 
-def _panel(axes: Any, lines: Lines, dots: Lines) -> None:
+def _panel(axes: Any, lines: Lines, dots: Lines, replicas: int) -> None:
     from repro.report.figures import canvas
 
     looks = label_styles(lines)
@@ -54,7 +62,7 @@ def _panel(axes: Any, lines: Lines, dots: Lines) -> None:
         tell(marks, [f"{method}, K = {k}, in processes: {s:.3g}" for k, s in measured])
         labels.append((ordered[-1][1], method, colour, marker))
     top = max(s for points in (*lines.values(), *dots.values()) for _, s in points)
-    axes.plot(counts, counts, color="#888888", linewidth=0.8, linestyle=":")
+    axes.plot(counts, [replicas * k for k in counts], color="#888888", linewidth=0.8, linestyle=":")
     if len(counts) > 1:
         axes.set_xscale("log", base=2)
         axes.minorticks_off()

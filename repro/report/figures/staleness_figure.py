@@ -21,7 +21,12 @@ DESCRIPTION = (
 COMMAND = (
     "repro run bp-gpt delayed-gpt delayed-gpt-d2 delayed-gpt-d4 delayed-gpt-d8 --seeds 5 --profile quick"
 )
-_TINTS = {"SGD": 0.2, "AdamW": -0.1, "NAdam": -0.42, "Muon": -0.72}  # of Delayed's colour; none too faint on white
+_TINTS = {
+    "SGD": 0.2,
+    "AdamW": -0.1,
+    "NAdam": -0.42,
+    "Muon": -0.72,
+}  # of Delayed's colour; none too faint on white
 _DASHES = {(): "-", ("prediction",): "--", ("rescheduling",): ":", ("compensation",): "-."}
 _PIPELINES = ("pipedream", "2bw", "pipemare", "dsp", "fr", "ddg", "fdg")
 _HEIGHT, _FOOT = 3.3, 0.62

@@ -32,9 +32,22 @@ def narrow_gradient(table: Table) -> Table:
 
 
 def narrow_asynchronous(table: Table) -> Table:
-    """The methods of pipelines, one row each; the sweep of the delay is the figure's."""
-    rows = [row for row in table.rows if not str(row["method"]).startswith("Delayed")]
+    """The methods of pipelines, one row each, as long as they were trained; the sweep of the delay is the figure's."""
+    pipelines = [row for row in table.rows if not str(row["method"]).startswith("Delayed")]
+    longest: dict[tuple[Value, ...], int] = {}
+    for row in pipelines:
+        key = _setting(row)
+        longest[key] = max(_steps(row), longest.get(key, 0))
+    rows = [row for row in pipelines if _steps(row) == longest[_setting(row)]]
     return _narrow(replace(table, rows=rows), ("blocks", *ASYNCHRONOUS), fold=())
+
+
+def _setting(row: Mapping[str, Value]) -> tuple[Value, ...]:
+    return tuple(row.get(name) for name in ("model", "data", "profile", "blocks", "method", "updates"))
+
+
+def _steps(row: Mapping[str, Value]) -> int:
+    return int(str(row["steps"]))
 
 
 def _narrow(table: Table, names: Sequence[str], fold: Sequence[str]) -> Table:

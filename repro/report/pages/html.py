@@ -15,8 +15,8 @@ from repro.report.table import Table
 
 TITLE = "Decoupled pipeline training and gradient approximation: what the stored runs say"
 ORDER = (
-    "claims", "headline-pipeline", "headline-gradient", "speedup", "accuracy", "text-loss", "straggler", "memory", "engine",
-    "peers",     "gradient-approximation", "kernels", "savings", "bias", "schedules",
+    "claims", "headline-pipeline", "headline-gradient", "speedup", "accuracy", "text-loss", "methods", "straggler", "delays",
+    "memory", "engine", "peers", "gradient-approximation", "gradient-steps", "kernels", "savings", "bias", "schedules",
 )  # fmt: skip
 FIRST = ("headline", "staleness")  # figures that stand at the top
 _HERE = Path(__file__).parent

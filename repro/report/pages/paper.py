@@ -19,13 +19,13 @@ from repro.report.table import Table, Value
 
 TITLE = "Decoupled and stale pipelines, and approximated gradients: what the stored runs say"
 SHOWN = ("headline", "loss", "staleness", "straggler", "gradient-gap", "gradient-approximation")  # figures
+_PAGE, _MANY = 64.0, 3  # em of a line of the smallest letters; columns of words that share it
 ENGINES = ("pdflatex", "xelatex", "tectonic")
 _HEAD = r"""\documentclass[10pt,a4paper]{article}
 \usepackage[T1]{fontenc}
 \usepackage[margin=2.2cm]{geometry}
 \usepackage{graphicx}
-\renewcommand{\topfraction}{0.95}\renewcommand{\bottomfraction}{0.9}\renewcommand{\textfraction}{0.05}
-\renewcommand{\floatpagefraction}{0.8}\setcounter{topnumber}{4}\setcounter{totalnumber}{6}
+\usepackage{float}
 """
 
 
@@ -73,7 +73,7 @@ def document(source: Source, pictures: dict[str, str], notes: list[str]) -> str:
     for name, file in pictures.items():
         words = escape(figures.names()[name])
         parts.append(
-            rf"\begin{{figure}}\centering\includegraphics[width=\linewidth,height=0.82\textheight,keepaspectratio]{{{file}}}"
+            rf"\begin{{figure}}[H]\centering\includegraphics[width=\linewidth,height=0.7\textheight,keepaspectratio]{{{file}}}"
             rf"\caption{{{words}. {_typewriter(f'repro figures {name}')}}}\end{{figure}}"
         )
     parts += [r"\clearpage\section{How each claim is tested}", _tests(claims)]
@@ -149,7 +149,19 @@ def _named(table: Table, name: str) -> Table:
 
 
 def _table(table: Table) -> str:
-    return re.sub(r"^%.*\n", "", latex(table), flags=re.MULTILINE)
+    """In its place in the text, with columns of words as wide as the page has room for."""
+    text = re.sub(r"^%.*\n", "", latex(table), flags=re.MULTILINE).replace(
+        r"\begin{table}", r"\begin{table}[H]"
+    )
+    return re.sub(r"\\begin\{tabular\}\{([^\n]*)\}\n", _wider, text)
+
+
+def _wider(found: re.Match[str]) -> str:
+    columns = found[1]
+    words = re.findall(r"p\{[\d.]+em\}", columns)
+    for old in set(words) if len(words) >= _MANY else ():
+        columns = columns.replace(old, f"p{{{_PAGE / len(words):.1f}em}}")
+    return rf"\begin{{tabular}}{{{columns}}}" + "\n"
 
 
 def _items(words: list[str]) -> str:

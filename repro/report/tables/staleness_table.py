@@ -23,6 +23,7 @@ COLUMNS = [
     Column("delay", "delay, updates", number=True),
     Column("final_loss", "test loss at the end", decimals=3, number=True),
     Column("gap", "against synchronous", decimals=3, number=True),
+    Column("steps", "updates trained", number=True, hidden=True),
     NOTE,
 ]
 
@@ -60,6 +61,7 @@ def row(group: Group, groups: list[Group]) -> dict[str, Value]:
         "delay": delay(group),
         "final_loss": group.measured(last(name)),
         "gap": None if base is None else difference(group, base, last(name)),
+        "steps": int(group.fact("num_steps", 0) or 0),
         "note": note(group, words, times=False),
     }
 
