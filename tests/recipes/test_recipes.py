@@ -23,12 +23,13 @@ SETTINGS = sorted(path.stem for path in (paths.recipes() / "settings").glob("*.y
 FOR_TESTS = sorted((Path(__file__).parents[1] / "recipes_for_tests").glob("*.yaml"))
 
 CIFAR_NETS = ("resnet98", "resnet164", "vgg19", "resnext29")
+OWN_NETS = ("preact-resnet164", "resnet20")
 IMAGENET_NETS = ("imagenet-resnet18", "imagenet-resnet50")
 METHODS = ("bp", "gpipe", "fr", "ddg", "fdg", "dni", "cdni", "dsp")
 ASYNCHRONOUS = ("pipedream", "2bw", "pipemare")  # and delayed, which has one block
 
 _METHOD = f"(?P<method>{'|'.join((*METHODS, *ASYNCHRONOUS))}|delayed)"
-_NET = f"(?P<net>preact-resnet164|{'|'.join((*CIFAR_NETS, *IMAGENET_NETS))})"
+_NET = f"(?P<net>{'|'.join((*OWN_NETS, *CIFAR_NETS, *IMAGENET_NETS))})"
 DSP_NAME = re.compile(
     f"(?P<experiment>straggler-|gradient-gap-)?{_METHOD}-{_NET}"
     "(?:-k(?P<blocks>[24]))?(?:-(?P<variant>s630|s1470|free|barrier|m8|remat|d2|d4))?(?P<sgd>-sgd)?"
