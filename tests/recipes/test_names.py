@@ -95,7 +95,7 @@ def test_a_k_of_ours_says_so() -> None:
         ("dps-resnet98-k7", ["Did you mean 'dsp-resnet98-k7'"]),
         ("dni-imagenet-resnet18", ["imagenet-resnet18 is not there with dni, only with bp, gpipe"]),
         ("resnet98", ["names a part only", "`repro list resnet98`"]),
-        ("nothing", ["`repro list` shows all 333 recipes"]),
+        ("nothing", ["`repro list` shows all 369 recipes"]),
     ],
 )
 def test_an_unknown_name_is_answered_with_what_there_is(name: str, words: list[str]) -> None:
