@@ -53,7 +53,7 @@ METHODS: dict[str, list[str]] = {
     "ddg-corrected-nadam": [
         "run",
         TINY["bp"].replace("tiny-bp", "tiny-ddg"),
-        *settings(optimizer__name="nadam", optimizer__lr=0.003, corrections="[prediction, compensation]"),
+        *settings(optimizer="{name: nadam, lr: 0.003}", corrections="[prediction, compensation]"),
     ],
     "fr-muon": [
         "run",
