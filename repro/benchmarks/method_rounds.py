@@ -35,7 +35,9 @@ METHODS: dict[str, dict[str, Any]] = {
     "dsp-5-2": {"name": "dsp", "staleness": "p=5 q=2"},
     "dsp-5-2-shared": {"name": "dsp", "staleness": "p=5 q=2", "queues": "shared"},
 }
-IN_TABLES = tuple(name for name in METHODS if not name.endswith("-shared"))  # ours is for `repro bench delays`
+IN_TABLES = tuple(
+    name for name in METHODS if not name.endswith("-shared")
+)  # ours is for `repro bench delays`
 PARTS = ("real", "timed")
 SKIPPED = 5  # batches behind the longest queue, as in the engine's own seconds per batch
 
