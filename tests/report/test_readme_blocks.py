@@ -150,5 +150,6 @@ def test_a_verdict_that_more_seeds_might_turn_says_so(made: tuple[Path, Path, li
     page = made[0]
     lines = block(page.read_text(), "claims").splitlines()
     d2 = next(line for line in lines if line.startswith("| D2 |")).split(" | ")
-    assert d2[2] == "reproduced: 1 of 3, not reproduced (undecided): 1 of 3, not reproduced: 1 of 3"
+    # K = 3 at three settings, and K = 2 beside it
+    assert d2[2] == "reproduced: 2 of 4, not reproduced (undecided): 1 of 4, not reproduced: 1 of 4"
     assert d2[3].count("points") == 3
