@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from repro.benchmarks.engine import START_SECONDS
-from repro.benchmarks.method_rounds import METHODS, block_counts, engine_bench, planned, where, words
+from repro.benchmarks.listed import block_counts, numbers, words
+from repro.benchmarks.method_rounds import METHODS, engine_bench, planned, where
 from repro.benchmarks.rounds import t_interval, with_interval
 from repro.benchmarks.turns import Turn, Turns
 from repro.engine.processes.launch import Launch
 from repro.errors import UserError
-from repro.planning.block_times import BlockTimes, from_layers
+from repro.planning.block_times import from_layers
 from repro.planning.run_plan import Plan, bound
 from repro.recipe import StragglerSpec
 from repro.report import stats
@@ -107,7 +108,7 @@ class _Delayed:
         self.plan, self.kinds, self.seed = plan, kinds, 0
         self.times = tuple(t.scaled(stretch) for t in from_layers(plan.layer_spans, plan.costs))
         pairs = zip(self.times, plan.schedule().recompute, strict=True)
-        self.typical = tuple(_busy(t, replays) for t, replays in pairs)
+        self.typical = tuple(t.busy(replays) for t, replays in pairs)
 
     def run(self) -> dict[Kind, tuple[float, float]]:
         """{kind: (seconds without delays, seconds with)}."""
@@ -123,18 +124,3 @@ class _Delayed:
     def _seconds(self, plan: Plan) -> float:
         summaries = Launch(plan, seed=self.seed, block_times=self.times, typical_seconds=self.typical).run()
         return float(max(s["end"] for s in summaries) - max(s["start"] for s in summaries))
-
-
-def numbers(text: str | float, name: str, most: float) -> list[float]:
-    """Numbers above 0, separated by commas; UserError otherwise."""
-    try:
-        found = [float(word) for word in str(text).split(",")]
-    except ValueError:
-        found = [0.0]
-    if not all(0.0 < x <= most for x in found):
-        raise UserError(f"{name} = '{text}': give numbers above 0 and up to {most:g} separated by commas")
-    return list(dict.fromkeys(found))
-
-
-def _busy(times: BlockTimes, recompute: bool) -> float:
-    return times.forward + (times.recompute if recompute else 0.0) + times.backward + times.update

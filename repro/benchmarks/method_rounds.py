@@ -14,10 +14,10 @@ from functools import partial
 from typing import Any
 
 from repro.benchmarks.engine import START_SECONDS, EngineBench, expected_seconds
+from repro.benchmarks.listed import block_counts, words
 from repro.benchmarks.rounds import ratio_in_turn, with_interval
 from repro.benchmarks.turns import Turn, Turns
 from repro.engine.processes.launch import Launch
-from repro.errors import UserError, nearest
 from repro.planning.block_times import from_layers
 from repro.planning.partition import best_cut
 from repro.planning.run_plan import Plan, bound
@@ -134,25 +134,6 @@ def where(bench: Any, name: str, plan: Plan) -> dict[str, Any]:
         "staleness": list(staleness),
         "slack": staleness[0] - staleness[1],
     }
-
-
-def words(text: str, known: Any, name: str) -> list[str]:
-    """Words separated by commas, each one of `known`; UserError otherwise."""
-    found = [w.strip() for w in str(text).split(",")]
-    for word in found:
-        if word not in known:
-            raise UserError(
-                f"{name} = '{text}': '{word}' is unknown.{nearest(word, known)} Allowed: {', '.join(known)}"
-            )
-    return found
-
-
-def block_counts(text: str | int) -> list[int]:
-    """Numbers of blocks; UserError where they are none."""
-    found = [w.strip() for w in str(text).split(",")]
-    if not all(w.isdigit() and int(w) > 1 for w in found):
-        raise UserError(f"blocks = '{text}': give whole numbers > 1 separated by commas, for example 3,4")
-    return [int(w) for w in found]
 
 
 def _long(plan: Plan, measured: int) -> Plan:

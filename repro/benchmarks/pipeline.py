@@ -19,11 +19,11 @@ from typing import Any
 
 from repro.benchmarks.engine import EngineBench
 from repro.benchmarks.link_costs import measured_links, with_links
+from repro.benchmarks.listed import block_counts, words
 from repro.benchmarks.rounds import with_interval
 from repro.benchmarks.turns import Turn, Turns
 from repro.cores import cores
 from repro.engine.processes.launch import Launch
-from repro.errors import UserError
 from repro.planning.block_times import (
     BlockTimes,
     duration,
@@ -80,14 +80,14 @@ class PipelineBench:
             steps=self.steps + SKIPPED,
         )
         self._base = self._plan("bp", 2)
-        counts = self._counts()
+        counts = block_counts(self.blocks)
         for blocks in counts:  # wrong input is refused before anything is measured
             self._costs(self._plan("bp", blocks))
         self._links: Finder = measured_links(self._base, max(message_sizes(self._base)))
         rows_of = {"check": self._check, "scaling": self._scaling, "delays": self._delays}
         systems: dict[str, Turn] = {}
         finish = {}
-        for part in _words(self.parts, rows_of, "parts"):
+        for part in words(self.parts, rows_of, "parts"):
             turns, row = rows_of[part]()
             systems.update(turns)
             finish.update(dict.fromkeys(turns, row))
@@ -127,9 +127,9 @@ class PipelineBench:
     # -- every method at every K -------------------------------------------------------------------------------
 
     def _scaling(self) -> Any:
-        methods = list(dict.fromkeys(["bp", *_words(self.methods, METHODS, "methods")]))
+        methods = list(dict.fromkeys(["bp", *words(self.methods, METHODS, "methods")]))
         plans: dict[str, tuple[Plan, float]] = {}
-        for blocks in self._counts():
+        for blocks in block_counts(self.blocks):
             made = {name: self._plan(name, blocks) for name in methods}
             stretch = self._stretch(blocks, made.values())
             for name, plan in made.items():
@@ -196,7 +196,7 @@ class PipelineBench:
         times = tuple(t.scaled(stretch) for t in from_layers(plan.layer_spans, self._costs(plan)))
         spec = StragglerSpec(probability=self.probability, delay=self.delay)
         late = replace(plan, recipe=plan.recipe.model_copy(update={"straggler": spec}))
-        typical = tuple(_busy(t, r) for t, r in zip(times, plan.schedule().recompute, strict=True))
+        typical = tuple(t.busy(r) for t, r in zip(times, plan.schedule().recompute, strict=True))
         seconds = []
         for run in (plan, late):
             summaries = Launch(run, seed=0, block_times=times, typical_seconds=typical).run()
@@ -230,14 +230,6 @@ class PipelineBench:
             return read_layer_times(Path(self.layer_times), plan.names)
         assert plan.costs is not None
         return plan.costs
-
-    def _counts(self) -> list[int]:
-        words = str(self.blocks).split(",")
-        if not all(w.strip().isdigit() and int(w) > 1 for w in words):
-            raise UserError(
-                f"blocks = '{self.blocks}': give whole numbers > 1 separated by commas, for example 2,4,8"
-            )
-        return [int(w) for w in words]
 
     def _long(self, plan: Plan, measured: int, fill: bool = True) -> Plan:
         """The plan with as many batches as fill its queues, and `measured` behind them."""
@@ -290,15 +282,3 @@ def seconds_per_batch(timeline: Timeline, schedule: Schedule) -> float:
     intervals = [b - a for a, b in pairwise(times)]
     skip = max(schedule.staleness) + SKIPPED
     return median(intervals[skip:] or intervals)
-
-
-def _busy(times: BlockTimes, recompute: bool) -> float:
-    return times.forward + (times.recompute if recompute else 0.0) + times.backward + times.update
-
-
-def _words(text: str, known: Any, name: str) -> list[str]:
-    words = [w.strip() for w in str(text).split(",")]
-    for word in words:
-        if word not in known:
-            raise UserError(f"{name} = '{text}': '{word}' is unknown. Allowed: {', '.join(known)}")
-    return words

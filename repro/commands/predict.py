@@ -94,10 +94,11 @@ def _weights(plan: Plan) -> tuple[int, ...]:
     import torch
 
     from repro import models
+    from repro.planning.counted_memory import tensor_bytes
 
     with torch.device("meta"):
         modules = [f.make() for f in models.layers(plan.recipe.model, plan.image_shape, plan.num_classes)]
-    return tuple(sum(p.numel() * p.element_size() for p in module.parameters()) for module in modules)
+    return tuple(tensor_bytes(module.parameters()) for module in modules)
 
 
 def _links(asked: Asked) -> str:

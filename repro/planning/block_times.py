@@ -35,6 +35,10 @@ class BlockTimes:
             self.graph_bytes,
         )
 
+    def busy(self, recompute: bool) -> float:
+        """Seconds of all actions of a batch; `recompute`: whether its forward is replayed."""
+        return self.forward + (self.recompute if recompute else 0.0) + self.backward + self.update
+
     def of(self, kind: Kind) -> float:
         """Seconds of an action on a whole batch."""
         found = {

@@ -22,6 +22,7 @@ _SHORT_CAPTION = 10  # lines for which there is room anyway
 _LONG_CAPTION = 900  # letters from which all but the first of its sentences become small print below it
 _HEADER = 11  # characters of a header's line above numbers, at least
 _EM = 0.47  # width of a character
+_LINE, _SEVERAL = 64.0, 3  # em of a line for columns of words, where there are so many
 _FIT = r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}{%"
 _ESCAPED = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -31,8 +32,12 @@ _ESCAPED = {
 }  # fmt: skip
 
 
-def latex(table: Table) -> str:
-    """`table` as table environments; its problems are comments below."""
+def latex(table: Table, *, in_place: bool = False) -> str:
+    """`table` as table environments; its problems are comments below.
+
+    `in_place` (needs the package float): where the text has it, and columns of words, if there are several, share what
+    a line has room for.
+    """
     columns, body, caption = grid(table)
     if not body:
         return "".join(f"% {plain(words)}\n" for words in [*caption, *table.problems])
@@ -44,7 +49,7 @@ def latex(table: Table) -> str:
     for i, page in enumerate(pages):
         words = escape(heading) if i == 0 else f"Continued from table~\\ref{{tab:{table.name}}}."
         label = table.name if i == 0 else f"{table.name}-{i + 1}"
-        lines += _environment(columns, widths, page, words, label, escape(notes) if i == 0 else "")
+        lines += _environment(columns, widths, page, words, label, escape(notes) if i == 0 else "", in_place)
     lines += [f"% {plain(problem)}" for problem in table.problems]
     return "\n".join([*lines, f"% needs {PACKAGES}"]) + "\n"
 
@@ -73,12 +78,16 @@ def _environment(
     caption: str,
     label: str,
     notes: str,
+    in_place: bool,
 ) -> list[str]:
-    kinds = [_kind(c, width) for c, width in zip(columns, widths, strict=True)]
+    wrapped = sum(width is not None for width in widths)
+    share = _LINE / wrapped if in_place and wrapped >= _SEVERAL else None
+    kinds = [_kind(c, width, share) for c, width in zip(columns, widths, strict=True)]
     head = [_head(c, [row[i] for row in page], widths[i]) for i, c in enumerate(columns)]
     rows = [" & ".join(_cell(w, c, n) for w, c, n in zip(row, columns, widths, strict=True)) for row in page]
     return [
-        r"\begin{table}", r"\centering\scriptsize\setlength{\tabcolsep}{3pt}\renewcommand{\arraystretch}{1.2}", _FIT,
+        r"\begin{table}" + ("[H]" if in_place else ""),
+        r"\centering\scriptsize\setlength{\tabcolsep}{3pt}\renewcommand{\arraystretch}{1.2}", _FIT,
         rf"\begin{{tabular}}{{{''.join(kinds)}}}", r"\hline", " & ".join(head) + r" \tabularnewline", r"\hline",
         *(row + r" \tabularnewline" for row in rows),
         r"\hline", r"\end{tabular}}", rf"\caption{{{caption}}}", rf"\label{{tab:{label}}}",
@@ -86,9 +95,10 @@ def _environment(
     ]  # fmt: skip
 
 
-def _kind(column: Column, width: int | None) -> str:
+def _kind(column: Column, width: int | None, share: float | None) -> str:
+    """`width` [characters] of a column of words; `share` [em] in its place."""
     if width is not None:
-        return f"p{{{_EM * width:.1f}em}}"
+        return f"p{{{share or _EM * width:.1f}em}}"
     return "r" if column.number else "l"
 
 

@@ -19,7 +19,6 @@ from repro.report.table import Table, Value
 
 TITLE = "Decoupled and stale pipelines, and approximated gradients: what the stored runs say"
 SHOWN = ("headline", "loss", "staleness", "straggler", "gradient-gap", "gradient-approximation")  # figures
-_PAGE, _MANY = 64.0, 3  # em of a line of the smallest letters; columns of words that share it
 ENGINES = ("pdflatex", "xelatex", "tectonic")
 _HEAD = r"""\documentclass[10pt,a4paper]{article}
 \usepackage[T1]{fontenc}
@@ -149,19 +148,7 @@ def _named(table: Table, name: str) -> Table:
 
 
 def _table(table: Table) -> str:
-    """In its place in the text, with columns of words as wide as the page has room for."""
-    text = re.sub(r"^%.*\n", "", latex(table), flags=re.MULTILINE).replace(
-        r"\begin{table}", r"\begin{table}[H]"
-    )
-    return re.sub(r"\\begin\{tabular\}\{([^\n]*)\}\n", _wider, text)
-
-
-def _wider(found: re.Match[str]) -> str:
-    columns = found[1]
-    words = re.findall(r"p\{[\d.]+em\}", columns)
-    for old in set(words) if len(words) >= _MANY else ():
-        columns = columns.replace(old, f"p{{{_PAGE / len(words):.1f}em}}")
-    return rf"\begin{{tabular}}{{{columns}}}" + "\n"
+    return re.sub(r"^%.*\n", "", latex(table, in_place=True), flags=re.MULTILINE)
 
 
 def _items(words: list[str]) -> str:
